@@ -1,0 +1,572 @@
+//! One cell: a transcript played against a port.
+//!
+//! Three parties meet here and each runs on threads of its own: the driver process, the relays that
+//! the client under test starts, and this one, which owns the player and all time. Whatever happens
+//! arrives as an [`Event`] on one channel, in an order in which it can have happened.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use acp_fake_server::{
+    Action, Fixture, Input, Outcome, Player, Role,
+    control::{CONTROL_ENV, RelayConn, RelayEvent},
+    player::{Fault, Waiting},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    driver::{Driver, DriverEvent},
+    limits::Limits,
+    log,
+    port::Port,
+    processes,
+    protocol::{self, Answer, Body, Greeting},
+    tier::Capability,
+    verdict::{Cell, Verdict},
+};
+
+/// What every cell of a run has in common.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// The argument vector that starts a relay, the agent process that the client under test sees.
+    pub relay: Vec<String>,
+    /// How long anything may take.
+    pub limits: Limits,
+}
+
+/// Plays `fixture` against `port`. The verdict does not consider the port's known failures.
+pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
+    let started = Instant::now();
+    let mut cell = Cell {
+        port: port.name.clone(),
+        fixture: fixture.id.clone(),
+        verdict: Verdict::Pass,
+        steps_done: 0,
+        steps_total: 0,
+        elapsed: Duration::ZERO,
+        transcript: String::new(),
+        stderr_tail: String::new(),
+    };
+    match Play::start(fixture, port, stage) {
+        Err(verdict) => cell.verdict = verdict,
+        Ok(mut play) => {
+            let verdict = play.run().err().unwrap_or(Verdict::Pass);
+            play.clean_up();
+            cell.verdict = log::check_schema(verdict, play.player.log());
+            cell.steps_done = play.player.steps_done();
+            cell.steps_total = play.player.steps_total();
+            cell.transcript = log::render(play.player.log());
+            cell.stderr_tail = play.driver.stderr_tail();
+        }
+    }
+    cell.elapsed = started.elapsed();
+    cell
+}
+
+/// The verdict on a cell that `outcome` would be alone, given what `known.toml` says.
+///
+/// `broken` is nobody's known failure. An entry for a cell that passes, or that does not apply, is
+/// stale and fails the cell.
+pub fn judge(outcome: Verdict, port: &Port, fixture: &str) -> Verdict {
+    match (port.known.get(fixture), outcome) {
+        (Some(entry), outcome) if outcome.is_caught() => Verdict::Known {
+            reason: entry.reason.clone(),
+        },
+        (Some(_), Verdict::Pass) => {
+            Verdict::Fail("known.toml lists it as a known failure, but it passes".into())
+        }
+        (Some(_), Verdict::NotApplicable { missing }) => Verdict::Fail(format!(
+            "known.toml lists it as a known failure, but it is n/a for want of {}",
+            missing.join(", ")
+        )),
+        (_, outcome) => outcome,
+    }
+}
+
+enum Event {
+    Driver(DriverEvent),
+    Started(RelayConn),
+    Relay { process: u32, event: RelayEvent },
+    BadRelay(io::Error),
+}
+
+struct Play<'a> {
+    fixture: &'a Fixture,
+    port: &'a Port,
+    stage: &'a Stage,
+    player: Player,
+    driver: Driver,
+    events: Receiver<Event>,
+    listener: Listener,
+    relays: Vec<Relay>,
+    calls: HashMap<u64, Call>,
+    driver_ended: bool,
+    /// The wait that is going on and when it runs out.
+    waiting: Option<(Waiting, Instant)>,
+    delay_until: Option<Instant>,
+    /// Agent processes that ran on when the last `close` had returned.
+    survivors: Vec<String>,
+}
+
+struct Relay {
+    conn: RelayConn,
+    grandchildren: Vec<u32>,
+    input_ended: bool,
+}
+
+/// A call of the host program that has not returned.
+struct Call {
+    label: String,
+    op: String,
+    limit: Duration,
+}
+
+impl<'a> Play<'a> {
+    fn start(fixture: &'a Fixture, port: &'a Port, stage: &'a Stage) -> Result<Play<'a>, Verdict> {
+        let (sender, events) = mpsc::channel();
+        let listener = Listener::start(sender.clone()).map_err(|error| {
+            Verdict::Broken(format!("failed to listen for agent processes: {error}"))
+        })?;
+        let driver = Driver::spawn(port, move |event| {
+            // The receiver is gone when the cell is over; nobody is left to tell.
+            let _ = sender.send(Event::Driver(event));
+        })
+        .map_err(|error| {
+            let program = port.command.first().map_or("", String::as_str);
+            Verdict::Broken(format!("failed to start the driver {program}: {error}"))
+        })?;
+        Ok(Play {
+            fixture,
+            port,
+            stage,
+            player: Player::new(fixture, Role::Both),
+            driver,
+            events,
+            listener,
+            relays: Vec::new(),
+            calls: HashMap::new(),
+            driver_ended: false,
+            waiting: None,
+            delay_until: None,
+            survivors: Vec::new(),
+        })
+    }
+
+    fn run(&mut self) -> Result<(), Verdict> {
+        let missing = self.greet()?;
+        if missing.is_empty() {
+            while self.advance()? {
+                self.pump()?;
+            }
+        }
+        self.part()?;
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(Verdict::NotApplicable { missing })
+        }
+    }
+
+    /// Says hello and returns the capabilities the transcript needs and the port lacks.
+    fn greet(&mut self) -> Result<Vec<String>, Verdict> {
+        let answer = self.ask("hello", &protocol::hello_args())?;
+        let greeting = Greeting::parse(&answer)
+            .map_err(|error| Verdict::Broken(format!("the driver wrote {error}")))?;
+        if greeting.name != self.port.name {
+            return Err(Verdict::Broken(format!(
+                "the driver says that it drives {}, but port.toml says {}",
+                greeting.name, self.port.name
+            )));
+        }
+        let mut missing = Vec::new();
+        for need in &self.fixture.needs {
+            let Some(capability) = Capability::from_name(need) else {
+                return Err(Verdict::Broken(format!(
+                    "the transcript needs {need}, which is no capability"
+                )));
+            };
+            if greeting.capabilities.contains(&capability) {
+                continue;
+            }
+            if self.port.tier.required().contains(&capability) {
+                return Err(Verdict::Fail(format!(
+                    "the port does not declare {need}, which its tier requires"
+                )));
+            }
+            missing.push(need.clone());
+        }
+        Ok(missing)
+    }
+
+    /// Carries out what the player wants done. False when there is nothing more to play.
+    fn advance(&mut self) -> Result<bool, Verdict> {
+        loop {
+            match self.player.poll() {
+                Action::Call { label, op, args } => self.call(label, op, args)?,
+                Action::Agent { process, command } => {
+                    let relay = (process as usize)
+                        .checked_sub(1)
+                        .and_then(|index| self.relays.get(index))
+                        .ok_or_else(|| {
+                            Verdict::Broken(format!("agent process {process} was never started"))
+                        })?;
+                    // A relay that is gone tells so itself, in order with what it did before.
+                    if let Err(error) = relay.conn.send(&command)
+                        && error.kind() == io::ErrorKind::TimedOut
+                    {
+                        return Err(Verdict::Broken(format!(
+                            "the agent process did not do its part: {error}"
+                        )));
+                    }
+                }
+                Action::Delay(delay) => self.delay_until = Some(Instant::now() + delay),
+                Action::Wait(waiting) => {
+                    if self.waiting.as_ref().is_none_or(|(old, _)| *old != waiting) {
+                        let limit = self.wait_limit();
+                        self.waiting = Some((waiting, Instant::now() + limit));
+                    }
+                    return Ok(true);
+                }
+                Action::Done => return Ok(false),
+                Action::Failed(mismatch) => {
+                    return Err(match mismatch.fault {
+                        Fault::Client => Verdict::Fail(mismatch.to_string()),
+                        Fault::Fixture => Verdict::Broken(mismatch.to_string()),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Waits for one thing to happen.
+    fn pump(&mut self) -> Result<(), Verdict> {
+        let now = Instant::now();
+        if self.delay_until.is_some_and(|until| until <= now) {
+            self.delay_until = None;
+            self.waiting = None;
+            self.player.handle(Input::Elapsed);
+            return Ok(());
+        }
+        let Some((waiting, deadline)) = &self.waiting else {
+            return Err(Verdict::Broken("the player waits for nothing".into()));
+        };
+        let until = self.delay_until.unwrap_or(*deadline);
+        match self
+            .events
+            .recv_timeout(until.saturating_duration_since(now))
+        {
+            Ok(event) => self.handle(event),
+            Err(RecvTimeoutError::Timeout) if self.delay_until.is_some() => Ok(()),
+            Err(RecvTimeoutError::Timeout) => {
+                Err(Verdict::Timeout(format!("nothing came for {waiting}")))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Verdict::Broken("the harness lost its own threads".into()))
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), Verdict> {
+        match event {
+            Event::Driver(DriverEvent::Line(line)) => {
+                let answer = self.driver.settle(&line).map_err(Verdict::Broken)?;
+                self.returned(answer)
+            }
+            Event::Driver(DriverEvent::Ended) => {
+                self.driver_ended = true;
+                Err(Verdict::Crash(match self.exit_status() {
+                    Ok(status) => format!("the driver ended early, with {status}"),
+                    Err(fault) => format!("the driver ended early: {fault}"),
+                }))
+            }
+            Event::Started(conn) => {
+                self.relays.push(Relay {
+                    conn,
+                    grandchildren: Vec::new(),
+                    input_ended: false,
+                });
+                self.player.handle(Input::Started);
+                Ok(())
+            }
+            Event::Relay { process, event } => {
+                let relay = &mut self.relays[process as usize - 1];
+                match event {
+                    RelayEvent::Line(line) => self.player.handle(Input::Line {
+                        process,
+                        line: &line,
+                    }),
+                    RelayEvent::Eof => {
+                        relay.input_ended = true;
+                        self.player.handle(Input::Eof { process });
+                    }
+                    RelayEvent::Gone => {
+                        relay.input_ended = true;
+                        self.player.handle(Input::Gone { process });
+                    }
+                    RelayEvent::Grandchild { pid } => relay.grandchildren.push(pid),
+                }
+                Ok(())
+            }
+            Event::BadRelay(error) => Err(Verdict::Broken(format!(
+                "an agent process failed to report itself: {error}"
+            ))),
+        }
+    }
+
+    /// Starts an operation of the host program.
+    fn call(&mut self, label: String, op: String, mut args: Value) -> Result<(), Verdict> {
+        let broken = |what: String| Verdict::Broken(format!("the call {label}: {what}"));
+        let Some(members) = args.as_object_mut() else {
+            return Err(broken("its arguments are not an object".into()));
+        };
+        match op.as_str() {
+            "load" => {
+                members
+                    .entry("command")
+                    .or_insert_with(|| json!(self.stage.relay));
+                let env = members.entry("env").or_insert_with(|| json!({}));
+                env[CONTROL_ENV] = json!(self.listener.address());
+            }
+            "cancel" => {
+                let target = members.remove("call");
+                let target = target.as_ref().and_then(Value::as_str).unwrap_or_default();
+                let seq = self.latest_call(target).ok_or_else(|| {
+                    broken(format!("there is no call {target} that it could cancel"))
+                })?;
+                members.insert("seq".into(), json!(seq));
+            }
+            _ => {}
+        }
+        let limit = members
+            .iter()
+            .filter(|(key, _)| key.ends_with("_ms"))
+            .filter_map(|(_, value)| value.as_u64())
+            .max()
+            .map_or(Duration::ZERO, Duration::from_millis);
+        let seq = self.driver.request(&op, &args);
+        self.calls.insert(seq, Call { label, op, limit });
+        Ok(())
+    }
+
+    /// The latest call with that label, returned or not: cancelling what is over must do no harm.
+    fn latest_call(&self, label: &str) -> Option<u64> {
+        self.calls
+            .iter()
+            .filter(|(_, call)| call.label == label)
+            .map(|(seq, _)| *seq)
+            .max()
+    }
+
+    fn returned(&mut self, answer: Answer) -> Result<(), Verdict> {
+        let Some(call) = self.calls.get(&answer.seq) else {
+            return Err(Verdict::Broken("an answer to no call".into()));
+        };
+        let outcome = match answer.body {
+            Body::Ok(value) => Outcome::Ok(value),
+            Body::Err(error) => Outcome::Err(error),
+            Body::Unsupported(what) => Outcome::Unsupported(what),
+            Body::Crash(text) => {
+                return Err(Verdict::Crash(format!("{} crashed: {text}", call.op)));
+            }
+        };
+        if call.op == "close" {
+            self.survivors = self.survivors();
+        }
+        self.player.handle(Input::Returned {
+            label: &call.label,
+            outcome,
+        });
+        Ok(())
+    }
+
+    /// The agent processes that are still there once the system had the time to end them.
+    fn survivors(&self) -> Vec<String> {
+        let pids: Vec<(String, u32)> = (1..)
+            .zip(&self.relays)
+            .flat_map(|(number, relay)| {
+                let agent = (format!("agent process {number}"), relay.conn.pid());
+                let children = relay.grandchildren.iter().map(move |pid| {
+                    (
+                        format!("a process that agent process {number} started"),
+                        *pid,
+                    )
+                });
+                std::iter::once(agent).chain(children)
+            })
+            .collect();
+        let deadline = Instant::now() + self.stage.limits.settle;
+        processes::outlive(pids, deadline)
+    }
+
+    /// How long a wait may take: the harness's own limit beyond any deadline of the transcript's.
+    fn wait_limit(&self) -> Duration {
+        let own = self
+            .driver
+            .unanswered()
+            .filter_map(|seq| self.calls.get(&seq));
+        let longest = own.map(|call| call.limit).max().unwrap_or_default();
+        self.stage.limits.wait + longest
+    }
+
+    /// Ends the conversation with the driver, and sees that nothing is left over.
+    fn part(&mut self) -> Result<(), Verdict> {
+        if !self.survivors.is_empty() {
+            return Err(Verdict::Fail(format!(
+                "when the last close had returned there still was {}",
+                self.survivors.join(" and ")
+            )));
+        }
+        self.ask("bye", &json!({}))?;
+        let status = self.exit_status().map_err(Verdict::Timeout)?;
+        if !status.success() {
+            return Err(Verdict::Crash(format!(
+                "the driver ended with {status} after bye"
+            )));
+        }
+        // Now the client is gone, and what it wrote last is on its way at most.
+        let deadline = Instant::now() + self.stage.limits.settle;
+        while self.relays.iter().any(|relay| !relay.input_ended) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.events.recv_timeout(left) {
+                Ok(Event::Driver(_)) => {}
+                Ok(event) => {
+                    self.handle(event)?;
+                    self.advance()?;
+                }
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// A request that is about the driver itself, and its answer's `ok`.
+    fn ask(&mut self, op: &str, args: &Value) -> Result<Value, Verdict> {
+        let seq = self.driver.request(op, args);
+        let deadline = Instant::now() + self.stage.limits.hello;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let Ok(event) = self.events.recv_timeout(left) else {
+                return Err(Verdict::Timeout(format!("the driver did not answer {op}")));
+            };
+            let Event::Driver(DriverEvent::Line(line)) = event else {
+                self.handle(event)?;
+                self.advance()?;
+                continue;
+            };
+            let answer = self.driver.settle(&line).map_err(Verdict::Broken)?;
+            if answer.seq != seq {
+                self.returned(answer)?;
+                self.advance()?;
+                continue;
+            }
+            return match answer.body {
+                Body::Ok(value) => Ok(value),
+                Body::Crash(text) => Err(Verdict::Crash(format!("{op} crashed: {text}"))),
+                Body::Err(error) => Err(Verdict::Broken(format!("{op} was answered {error}"))),
+                Body::Unsupported(what) => {
+                    Err(Verdict::Broken(format!("{op} is unsupported: {what}")))
+                }
+            };
+        }
+    }
+
+    fn exit_status(&mut self) -> Result<std::process::ExitStatus, String> {
+        let deadline = Instant::now() + self.stage.limits.hello;
+        match self.driver.wait_until(deadline) {
+            Ok(Some(status)) => Ok(status),
+            Ok(None) => Err("the driver did not exit".into()),
+            Err(error) => Err(format!("the driver cannot be waited for: {error}")),
+        }
+    }
+
+    /// Leaves no process behind, whatever the client did.
+    fn clean_up(&mut self) {
+        self.listener.stop();
+        // Neither failure changes the verdict, and there is no better way left to end a process.
+        let _ = self.driver.kill();
+        for event in self.events.try_iter() {
+            if let Event::Relay {
+                process,
+                event: RelayEvent::Grandchild { pid },
+            } = event
+                && let Some(relay) = self.relays.get_mut(process as usize - 1)
+            {
+                relay.grandchildren.push(pid);
+            }
+        }
+        for relay in &self.relays {
+            processes::kill(relay.conn.pid());
+            for pid in &relay.grandchildren {
+                processes::kill(*pid);
+            }
+        }
+    }
+}
+
+/// Takes in the agent processes that the client under test starts.
+struct Listener {
+    port: u16,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Listener {
+    fn start(events: Sender<Event>) -> io::Result<Listener> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopped);
+        thread::Builder::new()
+            .name("relay-listener".into())
+            .spawn(move || {
+                let mut process = 0;
+                for stream in listener.incoming() {
+                    if stop.load(Ordering::Acquire) {
+                        break;
+                    }
+                    let opened = stream.and_then(|stream| open(stream, process + 1, &events));
+                    process += u32::from(opened.is_ok());
+                    if let Err(error) = opened
+                        && events.send(Event::BadRelay(error)).is_err()
+                    {
+                        break;
+                    }
+                }
+            })?;
+        Ok(Listener { port, stopped })
+    }
+
+    fn address(&self) -> String {
+        format!("{}:{}", Ipv4Addr::LOCALHOST, self.port)
+    }
+
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        // Wakes the thread. It has ended already if it cannot be reached.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+/// Opens the connection of a relay, so that its start is told before anything it reports.
+fn open(stream: TcpStream, process: u32, events: &Sender<Event>) -> io::Result<()> {
+    let (open, gate) = mpsc::channel::<()>();
+    let reports = events.clone();
+    let conn = RelayConn::open(stream, move |event| {
+        // Fails, at once from then on, when the other end is dropped: when the start is told.
+        let _ = gate.recv();
+        // The receiver is gone when the cell is over; nobody is left to tell.
+        let _ = reports.send(Event::Relay { process, event });
+    })?;
+    let _ = events.send(Event::Started(conn));
+    drop(open);
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! The harness's end of the driver protocol: one driver process in a process group of its own.
+
+use std::{
+    collections::HashSet,
+    io::{self, BufRead, BufReader, Read, Write},
+    process::{Command, ExitStatus, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Sender},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use process_wrap::std::{ChildWrapper, CommandWrap};
+use serde_json::Value;
+
+use crate::{
+    port::Port,
+    protocol::{self, Answer},
+};
+
+/// How much of a driver's standard error is kept.
+const STDERR_TAIL: usize = 64 * 1024;
+
+/// The longest line a driver may write. Answers hold text that transcripts send, which is at most a
+/// few MiB; a driver that writes without end must not take the harness with it.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+
+/// How often a driver that should end is looked at.
+const EXIT_POLL: Duration = Duration::from_millis(5);
+
+/// A running driver. It is killed with its process group when this is dropped.
+pub struct Driver {
+    child: Box<dyn ChildWrapper>,
+    requests: Sender<Vec<u8>>,
+    last_seq: u64,
+    unanswered: HashSet<u64>,
+    stderr: Arc<Mutex<Vec<u8>>>,
+}
+
+/// What a driver did.
+#[derive(Debug)]
+pub enum DriverEvent {
+    /// It wrote a line, here without the newline. [`Driver::settle`] reads it.
+    Line(Vec<u8>),
+    /// It closed its standard output, as it does when it ends. Nothing follows.
+    Ended,
+}
+
+impl Driver {
+    /// Starts the port's driver. Everything it does is handed to `on_event`, in order, on a thread
+    /// of its own.
+    pub fn spawn(
+        port: &Port,
+        mut on_event: impl FnMut(DriverEvent) + Send + 'static,
+    ) -> io::Result<Driver> {
+        let (program, args) = port
+            .command
+            .split_first()
+            .ok_or_else(|| io::Error::other("the command is empty"))?;
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .envs(&port.env)
+            .current_dir(&port.dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut command = CommandWrap::from(command);
+        #[cfg(unix)]
+        command.wrap(process_wrap::std::ProcessGroup::leader());
+        #[cfg(windows)]
+        command.wrap(process_wrap::std::JobObject);
+        let mut child = command.spawn()?;
+
+        let no_pipe = || io::Error::other("a standard stream is not piped");
+        let mut stdin = child.stdin().take().ok_or_else(no_pipe)?;
+        let stdout = child.stdout().take().ok_or_else(no_pipe)?;
+        let stderr = child.stderr().take().ok_or_else(no_pipe)?;
+
+        // Requests go through a thread, as a driver that stops reading must not stop the harness's
+        // clock. It ends when the driver is dropped, or when the pipe breaks, which the driver's end
+        // tells.
+        let (requests, queue) = mpsc::channel::<Vec<u8>>();
+        named("driver-stdin", move || {
+            while let Ok(line) = queue.recv() {
+                if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
+                    break;
+                }
+            }
+        })?;
+        named("driver-stdout", move || {
+            let mut stdout = BufReader::new(stdout);
+            while let Some(line) = read_line(&mut stdout) {
+                on_event(DriverEvent::Line(line));
+            }
+            on_event(DriverEvent::Ended);
+        })?;
+        let tail = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&tail);
+        named("driver-stderr", move || keep_tail(stderr, &kept))?;
+
+        Ok(Driver {
+            child,
+            requests,
+            last_seq: 0,
+            unanswered: HashSet::new(),
+            stderr: tail,
+        })
+    }
+
+    /// Sends a request and returns its `seq`. A driver that is gone tells so with
+    /// [`DriverEvent::Ended`].
+    pub fn request(&mut self, op: &str, args: &Value) -> u64 {
+        self.last_seq += 1;
+        self.unanswered.insert(self.last_seq);
+        // The queue is closed only once the pipe broke; see above.
+        let _ = self
+            .requests
+            .send(protocol::request_line(self.last_seq, op, args));
+        self.last_seq
+    }
+
+    /// Reads an answer, which must be the first to a request that was sent.
+    pub fn settle(&mut self, line: &[u8]) -> Result<Answer, String> {
+        let shown = || {
+            let text = String::from_utf8_lossy(line);
+            text.chars().take(200).collect::<String>()
+        };
+        let answer = Answer::parse(line)
+            .map_err(|error| format!("the driver wrote {error}: {}", shown()))?;
+        if self.unanswered.remove(&answer.seq) {
+            Ok(answer)
+        } else if answer.seq <= self.last_seq && answer.seq > 0 {
+            Err(format!("the driver answered twice: {}", shown()))
+        } else {
+            Err(format!(
+                "the driver answered what was not asked: {}",
+                shown()
+            ))
+        }
+    }
+
+    /// The requests that have no answer yet.
+    pub fn unanswered(&self) -> impl Iterator<Item = u64> {
+        self.unanswered.iter().copied()
+    }
+
+    /// Waits for the driver to end, at most until `deadline`.
+    pub fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+            thread::sleep(EXIT_POLL);
+        }
+    }
+
+    /// Kills the driver's process group and waits for the driver.
+    pub fn kill(&mut self) -> io::Result<()> {
+        let killed = self.child.start_kill();
+        // A group that is gone already cannot be killed, and is what was wanted.
+        if killed.is_err() && self.child.try_wait()?.is_none() {
+            return killed;
+        }
+        self.child.wait().map(drop)
+    }
+
+    /// The end of what the driver wrote to standard error so far.
+    pub fn stderr_tail(&self) -> String {
+        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&tail).into_owned()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Nothing can be done about a process that cannot be killed, least of all in a destructor.
+        let _ = self.kill();
+    }
+}
+
+fn named(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(body)
+        .map(drop)
+}
+
+/// The next line without its newline; nothing at the end, after an error, and after a line that is
+/// too long.
+fn read_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    match input.take(LONGEST_LINE).read_until(b'\n', &mut line) {
+        Ok(0) | Err(_) => return None,
+        Ok(_) => {}
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() as u64 == LONGEST_LINE {
+        return None;
+    }
+    Some(line)
+}
+
+fn keep_tail(mut stderr: impl Read, tail: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        tail.extend_from_slice(&buffer[..read]);
+        let excess = tail.len().saturating_sub(STDERR_TAIL);
+        tail.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_read_with_and_without_a_last_newline() {
+        let mut input = &b"one\n\ntwo"[..];
+        let mut lines = Vec::new();
+        while let Some(line) = read_line(&mut input) {
+            lines.push(String::from_utf8(line).unwrap());
+        }
+        assert_eq!(lines, ["one", "", "two"]);
+    }
+
+    #[test]
+    fn the_tail_of_a_flood_is_its_end() {
+        let mut flood = vec![b'x'; 3 * STDERR_TAIL];
+        flood.extend_from_slice(b"the end");
+        let tail = Mutex::new(Vec::new());
+        keep_tail(&flood[..], &tail);
+        let tail = tail.into_inner().unwrap();
+        assert_eq!(tail.len(), STDERR_TAIL);
+        assert!(tail.ends_with(b"the end"));
+    }
+}

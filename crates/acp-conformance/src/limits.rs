@@ -1,0 +1,73 @@
+//! How long the harness waits. All of its time is here.
+
+use std::{env, time::Duration};
+
+/// The environment variable that multiplies every limit, for slow machines.
+pub const SCALE_ENV: &str = "ACP_TIME_SCALE";
+
+/// The limits of one cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// For the driver's start and its answers to `hello` and `bye`.
+    pub hello: Duration,
+    /// For any wait in a transcript, beyond the deadlines that the transcript sets itself.
+    pub wait: Duration,
+    /// For the operating system to carry out what the client has done: a killed process that is not
+    /// quite gone yet, a last line on its way.
+    pub settle: Duration,
+}
+
+impl Limits {
+    /// The limits of the specification, multiplied by `scale`.
+    pub fn scaled(scale: f64) -> Limits {
+        let seconds = |seconds: f64| Duration::from_secs_f64(seconds * scale);
+        Limits {
+            hello: seconds(5.0),
+            wait: seconds(10.0),
+            settle: seconds(0.5),
+        }
+    }
+
+    /// The limits of the specification, multiplied by what [`SCALE_ENV`] says.
+    pub fn from_env() -> Result<Limits, ScaleError> {
+        match env::var(SCALE_ENV) {
+            Err(env::VarError::NotPresent) => Ok(Limits::scaled(1.0)),
+            Err(env::VarError::NotUnicode(text)) => {
+                Err(ScaleError(text.to_string_lossy().into_owned()))
+            }
+            Ok(text) => parse_scale(&text).map(Limits::scaled),
+        }
+    }
+}
+
+/// The scale is not a number from 0.01 to 1000.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{SCALE_ENV} is not a number from 0.01 to 1000: {0:?}")]
+pub struct ScaleError(String);
+
+fn parse_scale(text: &str) -> Result<f64, ScaleError> {
+    text.parse()
+        .ok()
+        .filter(|scale| (0.01..=1000.0).contains(scale))
+        .ok_or_else(|| ScaleError(text.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_multiplies_every_limit() {
+        let limits = Limits::scaled(parse_scale("2").unwrap());
+        assert_eq!(limits.hello, Duration::from_secs(10));
+        assert_eq!(limits.wait, Duration::from_secs(20));
+        assert_eq!(limits.settle, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_scale_that_would_switch_limits_off_is_refused() {
+        for text in ["", "0", "-1", "inf", "NaN", "1e9", "two"] {
+            assert!(parse_scale(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A port: one client library and the driver that adapts it, described by `port.toml`.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde::Deserialize;
+
+use crate::{
+    known::{Known, KnownError},
+    tier::Tier,
+};
+
+/// A client under test.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// The name in reports, equal to the one its driver gives in `hello`.
+    pub name: String,
+    /// The language the port is written in.
+    pub language: String,
+    /// What the port is held to.
+    pub tier: Tier,
+    /// The library version under test, where it is pinned.
+    pub version: Option<String>,
+    /// The driver's argument vector, with the program resolved.
+    pub command: Vec<String>,
+    /// A command to run once in `dir` before the first cell.
+    pub build: Option<Vec<String>>,
+    /// Added to the driver's environment.
+    pub env: BTreeMap<String, String>,
+    /// The port's directory; the driver runs in it.
+    pub dir: PathBuf,
+    /// The failures the port is known to have.
+    pub known: Known,
+}
+
+impl Port {
+    /// Reads `port.toml` and `known.toml` in `dir`.
+    ///
+    /// The driver's program is looked up as a shell would, with two differences: a relative path is
+    /// relative to `dir`, and a bare name is looked for in `bin_dirs` before `PATH`.
+    pub fn load(dir: &Path, bin_dirs: &[PathBuf]) -> Result<Port, PortError> {
+        let dir = dir
+            .canonicalize()
+            .map_err(|source| PortError::read(dir, source))?;
+        let path = dir.join("port.toml");
+        let text = fs::read_to_string(&path).map_err(|source| PortError::read(&path, source))?;
+        let file: File = toml::from_str(&text).map_err(|source| PortError::Parse {
+            path: path.clone(),
+            source: Box::new(source),
+        })?;
+        let known_path = dir.join("known.toml");
+        let known = Known::load(&known_path).map_err(|source| PortError::Known {
+            path: known_path,
+            source: Box::new(source),
+        })?;
+        let mut command = file.command;
+        let Some(program) = command.first_mut() else {
+            return Err(PortError::NoCommand { path });
+        };
+        *program = resolve(program, &dir, bin_dirs);
+        Ok(Port {
+            name: file.name,
+            language: file.language,
+            tier: file.tier,
+            version: file.version,
+            command,
+            build: file.build,
+            env: file.env,
+            dir,
+            known,
+        })
+    }
+
+    /// Runs the port's `build` command, if it has one.
+    ///
+    /// `env` is added to the environment of the command.
+    pub fn build(&self, env: &[(&str, &Path)]) -> Result<(), BuildError> {
+        let Some((program, args)) = self.build.as_deref().and_then(<[String]>::split_first) else {
+            return Ok(());
+        };
+        let output = Command::new(program)
+            .args(args)
+            .envs(env.iter().copied())
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|source| BuildError::Spawn {
+                program: program.clone(),
+                source,
+            })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(BuildError::Failed {
+            status: output.status.to_string(),
+            output: [output.stdout, output.stderr]
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .concat(),
+        })
+    }
+}
+
+/// Finds the ports in a directory of ports: every subdirectory with a `port.toml`, sorted by name.
+pub fn discover(root: &Path) -> Result<Vec<PathBuf>, PortError> {
+    let entries = fs::read_dir(root).map_err(|source| PortError::read(root, source))?;
+    let mut dirs = Vec::new();
+    for entry in entries {
+        let dir = entry
+            .map_err(|source| PortError::read(root, source))?
+            .path();
+        if dir.join("port.toml").is_file() {
+            dirs.push(dir);
+        }
+    }
+    dirs.sort();
+    Ok(dirs)
+}
+
+/// Why a port could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// A file or directory could not be read.
+    #[error("failed to read {}: {source}", path.display())]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// `port.toml` is not TOML of the right shape.
+    #[error("{}: {source}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: Box<toml::de::Error>,
+    },
+    /// `known.toml` cannot be used.
+    #[error("{}: {source}", path.display())]
+    Known {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: Box<KnownError>,
+    },
+    /// `command` is an empty list.
+    #[error("{}: `command` is empty", path.display())]
+    NoCommand {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl PortError {
+    fn read(path: &Path, source: io::Error) -> PortError {
+        PortError::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Why a port could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The build command could not be started.
+    #[error("failed to start {program}: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The build command reported a failure.
+    #[error("the build ended with {status}\n{output}")]
+    Failed {
+        /// How it ended.
+        status: String,
+        /// Everything it printed.
+        output: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    language: String,
+    tier: Tier,
+    version: Option<String>,
+    command: Vec<String>,
+    build: Option<Vec<String>>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+fn resolve(program: &str, dir: &Path, bin_dirs: &[PathBuf]) -> String {
+    let path = Path::new(program);
+    if path.is_absolute() {
+        return program.to_owned();
+    }
+    if path.components().count() > 1 {
+        return dir.join(path).to_string_lossy().into_owned();
+    }
+    // The files need not be there yet, as the port may still have to be built. So a program that is
+    // found nowhere, and the first directory, stay candidates: the error names the program then.
+    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    bin_dirs
+        .iter()
+        .map(|bin_dir| bin_dir.join(&name))
+        .find(|candidate| candidate.is_file())
+        .map_or_else(
+            || program.to_owned(),
+            |found| found.to_string_lossy().into_owned(),
+        )
+}

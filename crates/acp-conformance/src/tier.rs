@@ -1,0 +1,132 @@
+//! Capabilities and the tiers that require them.
+
+use serde::{Deserialize, Serialize};
+
+/// Something a port may be able to do; the table is in `spec/driver-protocol.md`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Capability {
+    /// Cancel a running turn.
+    Cancel,
+    /// Hold several sessions in one process.
+    Lanes,
+    /// Set a session mode at start.
+    Mode,
+    /// Take a permission policy.
+    Permission,
+    /// Limit the handshake.
+    StartupTimeout,
+    /// Limit the silence within a turn.
+    IdleTimeout,
+    /// Limit a turn.
+    Deadline,
+    /// Take message content as a list of parts.
+    Parts,
+    /// Be told that an empty turn is no error.
+    AllowEmptyTurn,
+    /// Report what was left out of the answer.
+    Dropped,
+    /// Show the end of the agent's standard error in errors.
+    StderrTail,
+    /// Tell whether the agent process is alive.
+    IsAlive,
+}
+
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Capability; 12] = [
+        Capability::Cancel,
+        Capability::Lanes,
+        Capability::Mode,
+        Capability::Permission,
+        Capability::StartupTimeout,
+        Capability::IdleTimeout,
+        Capability::Deadline,
+        Capability::Parts,
+        Capability::AllowEmptyTurn,
+        Capability::Dropped,
+        Capability::StderrTail,
+        Capability::IsAlive,
+    ];
+
+    /// The capability's name in the driver protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::Cancel => "cancel",
+            Capability::Lanes => "lanes",
+            Capability::Mode => "mode",
+            Capability::Permission => "permission",
+            Capability::StartupTimeout => "startup_timeout",
+            Capability::IdleTimeout => "idle_timeout",
+            Capability::Deadline => "deadline",
+            Capability::Parts => "parts",
+            Capability::AllowEmptyTurn => "allow_empty_turn",
+            Capability::Dropped => "dropped",
+            Capability::StderrTail => "stderr_tail",
+            Capability::IsAlive => "is_alive",
+        }
+    }
+
+    /// The capability of that name.
+    pub fn from_name(name: &str) -> Option<Capability> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+}
+
+/// What a port is held to. It stands in `port.toml`, because a port that assigned its own tier could
+/// make any failure go away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// A model source: one agent, one session, prompt in and text out, with its limits and its
+    /// permission policy in the caller's hands.
+    ModelSource,
+    /// A whole client: every capability there is.
+    Client,
+}
+
+impl Tier {
+    /// The capabilities whose absence fails a port of this tier.
+    pub fn required(self) -> &'static [Capability] {
+        match self {
+            Tier::ModelSource => &[
+                Capability::Permission,
+                Capability::StartupTimeout,
+                Capability::Deadline,
+            ],
+            Tier::Client => &Capability::ALL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_capabilities_is_the_specification_s() {
+        let spec = include_str!("../../../spec/driver-protocol.md");
+        let section = spec
+            .split("## Capabilities")
+            .nth(1)
+            .and_then(|rest| rest.split("\n## ").next())
+            .unwrap();
+        let mut listed: Vec<&str> = section
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
+            .flat_map(|(names, _)| names.split("` `"))
+            .collect();
+        let mut known: Vec<&str> = Capability::ALL.map(Capability::name).to_vec();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn every_name_reads_back() {
+        for capability in Capability::ALL {
+            assert_eq!(Capability::from_name(capability.name()), Some(capability));
+        }
+        assert_eq!(Capability::from_name("telepathy"), None);
+    }
+}
