@@ -1,1 +1,261 @@
-fn main() {}
+//! A small ACP client with the driver that lets the conformance harness use it.
+//!
+//! It is written from the specification alone and shares no code with the client of this
+//! repository. It proves that every transcript can be passed. With `MUTANT=name` it breaks one rule,
+//! and proves that the transcripts notice.
+
+mod client;
+mod mutant;
+mod process;
+mod turn;
+
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use client::{Client, Options};
+use mutant::{Mutant, broken};
+use process::Process;
+use turn::{Failure, Policy, Turn, fields, render};
+
+/// What the one thread that does the work waits for.
+pub enum Event {
+    /// A line of the harness.
+    Request(String),
+    /// The harness closed our input.
+    Quit,
+    /// A line of the agent process with this number.
+    Line(u64, Vec<u8>),
+    /// The output of that process has ended.
+    End(u64),
+}
+
+const CAPABILITIES: &[&str] = &[
+    "cancel",
+    "lanes",
+    "mode",
+    "permission",
+    "startup_timeout",
+    "idle_timeout",
+    "deadline",
+    "parts",
+    "allow_empty_turn",
+    "dropped",
+    "stderr_tail",
+    "is_alive",
+];
+
+fn main() -> ExitCode {
+    if let Err(message) = mutant::choose_from_environment() {
+        eprintln!("port-toy: {message}");
+        return ExitCode::from(2);
+    }
+    let (events, inbox) = mpsc::channel();
+    let requests = events.clone();
+    thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if requests.send(Event::Request(line)).is_err() {
+                return;
+            }
+        }
+        let _done = requests.send(Event::Quit);
+    });
+    Driver {
+        events,
+        client: None,
+        started: 0,
+    }
+    .run(&inbox);
+    ExitCode::SUCCESS
+}
+
+/// Answers a request of the harness with success.
+pub fn succeed(seq: &Value, value: Value) {
+    answer(&json!({"seq": seq, "ok": value}));
+}
+
+/// Answers a request of the harness with an error of the library.
+pub fn fail(seq: &Value, (kind, mut fields): Failure) {
+    fields.insert("kind".to_owned(), json!(kind));
+    fields
+        .entry("message")
+        .or_insert_with(|| json!(kind.replace('_', " ")));
+    answer(&json!({"seq": seq, "err": fields}));
+}
+
+struct Driver {
+    events: Sender<Event>,
+    client: Option<Client>,
+    /// How many agent processes were started: the number of the current one.
+    started: u64,
+}
+
+impl Driver {
+    fn run(mut self, inbox: &Receiver<Event>) {
+        loop {
+            let event = match self.client.as_ref().and_then(Client::next_timeout) {
+                Some(at) => inbox.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match (event, &mut self.client) {
+                (Ok(Event::Request(line)), _) => {
+                    if !self.handle_request(&line) {
+                        break;
+                    }
+                }
+                (Ok(Event::Line(number, line)), Some(client)) if number == self.started => {
+                    client.handle_line(&line)
+                }
+                (Ok(Event::End(number)), Some(client)) if number == self.started => {
+                    client.handle_end()
+                }
+                // What a process that is no longer ours still had to say.
+                (Ok(Event::Line(..) | Event::End(..)), _) | (Err(RecvTimeoutError::Timeout), _) => {
+                }
+                (Ok(Event::Quit) | Err(RecvTimeoutError::Disconnected), _) => break,
+            }
+            if let Some(client) = &mut self.client {
+                client.handle_timeout();
+            }
+        }
+        self.close();
+    }
+
+    /// Returns whether there is more to come.
+    fn handle_request(&mut self, line: &str) -> bool {
+        let Ok(request) = serde_json::from_str::<Value>(line) else {
+            eprintln!("port-toy: not JSON: {line}");
+            return true;
+        };
+        let (seq, args) = (request["seq"].clone(), &request["args"]);
+        let lane = args["lane"].as_str().unwrap_or("main");
+        match (request["op"].as_str().unwrap_or_default(), &mut self.client) {
+            ("hello", _) => {
+                let port = json!({"name": "toy", "language": "rust", "version": env!("CARGO_PKG_VERSION")});
+                succeed(
+                    &seq,
+                    json!({"protocol": 1, "port": port, "capabilities": CAPABILITIES}),
+                );
+            }
+            ("load", client) if client.is_none() || !broken(Mutant::LoadsOnce) => {
+                self.load(seq, args)
+            }
+            ("generate", Some(client)) => {
+                let turn = Turn {
+                    seq,
+                    prompt: render(&args["messages"]),
+                    deadline: millis(&args["deadline_ms"]),
+                    idle_timeout: millis(&args["idle_timeout_ms"]),
+                    ends_at: None,
+                    idle_at: None,
+                    cancelled_as: None,
+                };
+                client.generate(lane, turn);
+            }
+            ("lane", Some(client)) => client.open_lane(lane, seq),
+            ("cancel", Some(client)) => {
+                client.cancel(&args["seq"]);
+                succeed(&seq, json!({}));
+            }
+            ("close", Some(client)) if client.is_over() && broken(Mutant::CloseTwiceIsError) => {
+                fail(&seq, ("closed", Map::new()));
+            }
+            ("close", _) => {
+                self.close();
+                succeed(&seq, json!({}));
+            }
+            ("is_alive", client) => {
+                let alive = client.as_mut().is_some_and(Client::is_alive);
+                succeed(&seq, json!({"alive": alive}));
+            }
+            ("bye", _) => {
+                self.close();
+                succeed(&seq, json!({}));
+                return false;
+            }
+            ("generate" | "lane" | "cancel", None) => fail(&seq, ("closed", Map::new())),
+            (other, _) => answer(&json!({"seq": seq, "unsupported": other})),
+        }
+        true
+    }
+
+    fn load(&mut self, seq: Value, args: &Value) {
+        self.close();
+        let strings = args["command"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        let command: Vec<String> = strings.map(str::to_owned).collect();
+        let asked = args["cwd"].as_str().unwrap_or(".");
+        let cwd = match std::path::absolute(asked) {
+            Ok(cwd) if cwd.is_dir() => cwd,
+            _ => {
+                return fail(
+                    &seq,
+                    (
+                        "invalid_options",
+                        fields(json!({"message": format!("no directory: {asked}")})),
+                    ),
+                );
+            }
+        };
+        self.started += 1;
+        let env = fields(args["env"].clone());
+        match Process::start(&command, &env, &cwd, self.started, &self.events) {
+            Ok(process) => {
+                let policy = match args["permission"].as_str() {
+                    Some("allow_once") => Policy::AllowOnce,
+                    Some("reject") => Policy::Reject,
+                    _ => Policy::FirstAllow,
+                };
+                let options = Options {
+                    cwd: if broken(Mutant::RelativeCwd) {
+                        asked.into()
+                    } else {
+                        cwd
+                    },
+                    mode: args["mode"].as_str().map(str::to_owned),
+                    policy,
+                    startup_timeout: millis(&args["startup_timeout_ms"]),
+                    deadline: millis(&args["deadline_ms"]),
+                    idle_timeout: millis(&args["idle_timeout_ms"]),
+                    cancel_grace: millis(&args["cancel_grace_ms"]).or(Some(Duration::from_secs(5))),
+                    allow_empty_turn: args["allow_empty_turn"] == true,
+                };
+                self.client = Some(Client::start(process, options, seq));
+            }
+            Err(error) => fail(
+                &seq,
+                (
+                    "spawn_failed",
+                    fields(json!({"message": error.to_string()})),
+                ),
+            ),
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(client) = &mut self.client {
+            client.close();
+        }
+    }
+}
+
+/// A time limit of the driver protocol: absent and 0 are none.
+fn millis(value: &Value) -> Option<Duration> {
+    value
+        .as_u64()
+        .filter(|millis| *millis > 0)
+        .map(Duration::from_millis)
+}
+
+fn answer(value: &Value) {
+    let mut stdout = std::io::stdout().lock();
+    // A harness that is gone also closes our input, which ends the program.
+    let _gone = writeln!(stdout, "{value}").and_then(|()| stdout.flush());
+}
