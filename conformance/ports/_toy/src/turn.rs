@@ -23,8 +23,17 @@ pub struct Turn {
 #[derive(Default)]
 pub struct Output {
     pub text: String,
-    dropped: BTreeMap<String, u64>,
+    dropped: BTreeMap<&'static str, u64>,
 }
+
+/// The kinds of update that protocol version 1 has besides those that are told apart.
+const OTHER_KINDS: &[&str] = &[
+    "available_commands_update",
+    "config_option_update",
+    "current_mode_update",
+    "session_info_update",
+    "usage_update",
+];
 
 /// A response of the agent.
 pub enum Reply {
@@ -45,19 +54,22 @@ pub enum Policy {
 pub type Failure = (&'static str, Map<String, Value>);
 
 impl Output {
-    /// Takes the text that counts: `agent_message_chunk`, type `text`, and nothing else.
+    /// Takes the text that counts: `agent_message_chunk`, type `text`, and nothing else. The rest is
+    /// counted.
     pub fn add(&mut self, update: &Value) {
-        let kind = update["sessionUpdate"].as_str().unwrap_or_default();
-        let counts = match kind {
-            "agent_message_chunk" => true,
-            "agent_thought_chunk" => broken(Mutant::ThoughtsAreText),
-            "user_message_chunk" => broken(Mutant::EchoIsText),
-            _ => broken(Mutant::AnyUpdateIsText),
+        let (left_out, counts) = match update["sessionUpdate"].as_str().unwrap_or_default() {
+            "agent_message_chunk" => ("non_text", true),
+            "agent_thought_chunk" => ("thoughts", broken(Mutant::ThoughtsAreText)),
+            "user_message_chunk" => ("user_messages", broken(Mutant::EchoIsText)),
+            "tool_call" | "tool_call_update" => ("tool_calls", false),
+            "plan" => ("plans", false),
+            kind if OTHER_KINDS.contains(&kind) => ("other", false),
+            _ => ("unknown", broken(Mutant::AnyUpdateIsText)),
         };
         let is_text = update["content"]["type"] == "text" || broken(Mutant::AnyContentIsText);
         match update["content"]["text"].as_str() {
             Some(text) if counts && is_text => self.text.push_str(text),
-            _ => *self.dropped.entry(kind.to_owned()).or_default() += 1,
+            _ => *self.dropped.entry(left_out).or_default() += 1,
         }
     }
 
