@@ -4,6 +4,10 @@
 //! pipe: it reports what the client writes and does what [`Command`] says, and decides nothing, not
 //! even when to exit at the end of its input.
 
+use std::fmt;
+
+use crate::pattern::shorten;
+
 /// The environment variable in which the client under test is told where the harness listens, as
 /// `127.0.0.1:PORT`.
 pub const CONTROL_ENV: &str = "ACP_FAKE_CONTROL";
@@ -29,6 +33,26 @@ pub enum Command {
     Grandchild,
 }
 
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes: &[u8]| shorten(&String::from_utf8_lossy(bytes));
+        match self {
+            Command::Stdout(bytes) => write!(f, "writes {:?}", text(bytes)),
+            Command::Stderr(bytes) => write!(f, "writes {:?} to standard error", text(bytes)),
+            Command::Exit(code) => write!(f, "exits with {code}"),
+            Command::Signal(signal) => write!(f, "ends by {}", signal.name()),
+            Command::CloseStdout => f.write_str("closes standard output"),
+            Command::StopReading(true) => f.write_str("stops reading"),
+            Command::StopReading(false) => f.write_str("goes on reading"),
+            Command::Linger(Linger::Eof) => f.write_str("will ignore the end of its input"),
+            Command::Linger(Linger::Term) => {
+                f.write_str("will ignore the end of its input, and SIGTERM")
+            }
+            Command::Grandchild => f.write_str("starts a process of its own"),
+        }
+    }
+}
+
 /// The signals an agent process can end itself with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of POSIX")]
@@ -39,6 +63,41 @@ pub enum Signal {
     Kill,
     Segv,
     Term,
+}
+
+impl Signal {
+    /// The names, as a transcript writes them.
+    pub const NAMES: [&str; 6] = [
+        "SIGHUP", "SIGINT", "SIGABRT", "SIGKILL", "SIGSEGV", "SIGTERM",
+    ];
+
+    const ALL: [Signal; 6] = [
+        Signal::Hup,
+        Signal::Int,
+        Signal::Abrt,
+        Signal::Kill,
+        Signal::Segv,
+        Signal::Term,
+    ];
+
+    /// The signal of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Signal> {
+        Signal::ALL.into_iter().find(|signal| signal.name() == name)
+    }
+
+    /// The name of this signal.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Signal::Hup => "SIGHUP",
+            Signal::Int => "SIGINT",
+            Signal::Abrt => "SIGABRT",
+            Signal::Kill => "SIGKILL",
+            Signal::Segv => "SIGSEGV",
+            Signal::Term => "SIGTERM",
+        }
+    }
 }
 
 /// What a lingering process ignores.

@@ -1,5 +1,9 @@
 //! Transcripts as typed steps.
 
+mod check;
+mod read;
+mod verbs;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -98,7 +102,7 @@ pub enum Verb {
     },
     WantReply {
         label: String,
-        answer: Option<Expected>,
+        answer: Expected,
     },
     WantEof,
     Send(Send),
@@ -108,10 +112,7 @@ pub enum Verb {
         cuts: Cuts,
     },
     Batch(Vec<Send>),
-    Stderr {
-        bytes: Vec<u8>,
-        times: u32,
-    },
+    Stderr(Vec<u8>),
     Exit(i32),
     Signal(Signal),
     CloseStdout,
@@ -142,7 +143,7 @@ pub enum Expected {
     Err(Pattern),
 }
 
-/// One or more messages to the client, and whether they break the schema on purpose.
+/// A message to the client, and whether it breaks the schema on purpose.
 #[derive(Debug, Clone)]
 pub struct Send {
     /// What is sent.
@@ -170,10 +171,8 @@ pub enum Message {
         method: String,
         params: Option<Value>,
     },
-    Update {
-        session: Value,
-        updates: Vec<Value>,
-    },
+    /// One `session/update` for each of the updates.
+    Update { session: Value, updates: Vec<Value> },
 }
 
 /// Where `split` cuts a line.
@@ -200,24 +199,156 @@ impl Fixture {
     ///
     /// # Errors
     ///
-    /// The first fault, with its file and line: a file that cannot be read, a line that is not a
-    /// step, or steps that do not fit together.
+    /// The first fault, with its file and line: a file that cannot be read, an id that is not the
+    /// end of the path, a line that is not a step, or steps that do not fit together.
     pub fn load(path: &Path) -> Result<Fixture, FixtureError> {
-        let _ = path;
-        unimplemented!()
+        let text = read_text(path)?;
+        let preludes = path.ancestors().nth(2).map(|root| {
+            // An empty path is what `ancestors` calls the current directory.
+            if root.as_os_str().is_empty() {
+                Path::new(".").join("_prelude")
+            } else {
+                root.join("_prelude")
+            }
+        });
+        let fixture = Fixture::parse(path, &text, &mut |name| {
+            let path = preludes.as_ref()?.join(name).with_extension("jsonl");
+            path.is_file().then_some(path)
+        })?;
+        if !path.with_extension("").ends_with(&fixture.id) {
+            let message = format!("the id {:?} is not the end of the path", fixture.id);
+            return Err(FixtureError {
+                location: Location::new(path, 1),
+                message,
+            });
+        }
+        Ok(fixture)
     }
 
-    /// How many agent processes the transcript scripts.
+    /// Reads a transcript from `text`. `path` is for messages, `preludes` finds the file of a prelude
+    /// by its name.
+    ///
+    /// # Errors
+    ///
+    /// The first fault, with its file and line.
+    pub fn parse(
+        path: &Path,
+        text: &str,
+        preludes: &mut dyn FnMut(&str) -> Option<PathBuf>,
+    ) -> Result<Fixture, FixtureError> {
+        let fixture = read::fixture(path, text, preludes)?;
+        check::labels(&fixture.steps)?;
+        Ok(fixture)
+    }
+
+    /// How many agent processes the client is expected to start: 0 for a transcript that never
+    /// reaches the agent.
     #[must_use]
     pub fn processes(&self) -> u32 {
-        1
+        let mut processes = 0;
+        self.visit(&mut |step| {
+            processes = processes.max(match &step.verb {
+                Verb::Process(number) => *number,
+                verb if verb.is_for_agent() => 1,
+                _ => 0,
+            });
+        });
+        processes
     }
 
-    /// Whether any step, at any depth, is this verb, as in `uses("grandchild")`.
+    /// Whether any step, at any depth, has this verb, as in `uses("grandchild")`.
     #[must_use]
     pub fn uses(&self, verb: &str) -> bool {
-        let _ = verb;
-        false
+        let mut found = false;
+        self.visit(&mut |step| found |= step.verb.name() == verb);
+        found
+    }
+
+    fn visit(&self, see: &mut dyn FnMut(&Step)) {
+        fn walk(steps: &[Step], see: &mut dyn FnMut(&Step)) {
+            for step in steps {
+                see(step);
+                match &step.verb {
+                    Verb::AnyOrder(steps) => walk(steps, see),
+                    Verb::Choose { cases, .. } => {
+                        for case in cases {
+                            walk(&case.steps, see);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        walk(&self.steps, see);
+    }
+}
+
+impl Verb {
+    /// The key that names the verb in a transcript. `ask_permission`, `say` and `update` are short
+    /// for others and are given as what they stand for, `ask` and `tell`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Verb::Call { .. } => "call",
+            Verb::Returns { .. } => "returns",
+            Verb::Want { .. } => "want",
+            Verb::WantNote { .. } => "want_note",
+            Verb::WantReply { .. } => "want_reply",
+            Verb::WantEof => "want_eof",
+            Verb::Send(Send {
+                message: Message::Reply { .. },
+                ..
+            }) => "reply",
+            Verb::Send(Send {
+                message: Message::Ask { .. },
+                ..
+            }) => "ask",
+            Verb::Send(Send {
+                message: Message::Tell { .. } | Message::Update { .. },
+                ..
+            }) => "tell",
+            Verb::Raw(_) => "raw",
+            Verb::Split { .. } => "split",
+            Verb::Batch(_) => "batch",
+            Verb::Stderr(_) => "stderr",
+            Verb::Exit(_) => "exit",
+            Verb::Signal(_) => "signal",
+            Verb::CloseStdout => "close_stdout",
+            Verb::StopReading(_) => "stop_reading",
+            Verb::Linger(_) => "linger",
+            Verb::Grandchild => "grandchild",
+            Verb::Process(_) => "process",
+            Verb::AnyOrder(_) => "any_order",
+            Verb::Choose { .. } => "choose",
+            Verb::Stale { .. } => "stale",
+            Verb::Fence => "fence",
+            Verb::Delay(_) => "delay_ms",
+            Verb::Note(_) => "note",
+        }
+    }
+
+    /// Whether the step needs an agent process. `any_order` and `choose` leave that to their steps.
+    fn is_for_agent(&self) -> bool {
+        !matches!(
+            self,
+            Verb::Call { .. }
+                | Verb::Returns { .. }
+                | Verb::Process(_)
+                | Verb::AnyOrder(_)
+                | Verb::Choose { .. }
+                | Verb::Delay(_)
+                | Verb::Note(_)
+        )
+    }
+}
+
+impl Location {
+    pub(crate) fn new(file: &Path, line: u32) -> Location {
+        Location {
+            file: file.into(),
+            line,
+            used_by: None,
+        }
     }
 }
 
@@ -265,3 +396,23 @@ pub fn discover(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     found.sort();
     Ok(found)
 }
+
+fn read_text(path: &Path) -> Result<String, FixtureError> {
+    let at = |line, message| FixtureError {
+        location: Location::new(path, line),
+        message,
+    };
+    let bytes = std::fs::read(path).map_err(|error| at(1, format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        at(
+            u32::try_from(line).unwrap_or(u32::MAX),
+            "not UTF-8".to_owned(),
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "fixture_tests.rs"]
+mod tests;

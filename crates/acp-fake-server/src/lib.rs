@@ -8,7 +8,7 @@
 //!
 //! - [`pattern`]: what a value must look like; captures; the first difference
 //! - [`fixture`]: a file to typed steps; every error names `file:line`
-//! - [`strict`]: what agents in the field refuse, and how
+//! - `strict`: what agents in the field refuse, and how
 //! - [`stale`]: the memory of an agent that answers an old question
 //! - [`transcript`]: what went over the wire so far
 //! - [`player`]: the interpreter, without clock, thread or I/O
@@ -21,8 +21,11 @@
 
 pub mod control;
 pub mod fixture;
+mod message;
 pub mod pattern;
 pub mod player;
+pub mod stale;
+mod strict;
 pub mod transcript;
 
 pub use fixture::{Fixture, FixtureError};

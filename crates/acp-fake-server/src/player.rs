@@ -5,20 +5,46 @@
 //! processes are numbered from 1 in the order in which the client starts them, so that a late end of
 //! the first cannot be taken for one of the second.
 
+mod expect;
+mod play;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use self::expect::Failure;
+use self::play::Progress;
 use crate::control::Command;
-use crate::fixture::{Fixture, Location};
-use crate::transcript::LogEntry;
+use crate::fixture::{Fixture, Location, Step};
+use crate::message::{Body, Incoming};
+use crate::pattern::{Captures, brief, shorten};
+use crate::strict::Gate;
+use crate::transcript::{LogEntry, LogEvent, since_last_note};
 
 /// Plays one transcript.
 #[derive(Debug)]
 pub struct Player {
-    log: Vec<LogEntry>,
+    role: Role,
+    state: State,
+    steps: VecDeque<Pending>,
     total: usize,
+    done: usize,
+    /// The step that is being played, or waits.
+    location: Location,
+    /// How many processes the client may start.
+    allowed: u32,
+    /// The process that steps are for, counted from 1.
+    current: u32,
+    processes: Vec<Process>,
+    captures: Captures,
+    /// Calls that run or whose end no step has taken, by label.
+    calls: BTreeMap<String, Option<Outcome>>,
+    /// A running delay, and whether its time is over.
+    delay: Option<bool>,
+    actions: VecDeque<Action>,
+    log: Vec<LogEntry>,
 }
 
 /// Which sides of the transcript are played.
@@ -149,21 +175,89 @@ impl Player {
     /// A player at the first step of `fixture`.
     #[must_use]
     pub fn new(fixture: &Fixture, role: Role) -> Player {
-        let _ = role;
+        let pending = |step: &Step| Pending {
+            step: step.clone(),
+            top_level: true,
+        };
         Player {
-            log: Vec::new(),
+            role,
+            state: State::Playing,
+            steps: fixture.steps.iter().map(pending).collect(),
             total: fixture.steps.len(),
+            done: 0,
+            location: Location::new(&fixture.path, 1),
+            allowed: fixture.processes().max(u32::from(role == Role::AgentOnly)),
+            current: 1,
+            processes: Vec::new(),
+            captures: Captures::new(),
+            calls: BTreeMap::new(),
+            delay: None,
+            actions: VecDeque::new(),
+            log: Vec::new(),
         }
     }
 
     /// Takes in something that happened. Call [`Player::poll`] afterwards.
     pub fn handle(&mut self, input: Input<'_>) {
-        let _ = input;
+        if matches!(self.state, State::Failed(_)) {
+            return;
+        }
+        if let Some(step) = self.steps.front() {
+            self.location = step.step.location.clone();
+        }
+        match input {
+            Input::Started => self.on_started(),
+            Input::Line { process, line } => self.on_line(process, line),
+            Input::Eof { process } => self.on_end(process, LogEvent::Eof { process }),
+            Input::Gone { process } => self.on_end(process, LogEvent::Gone { process }),
+            Input::Returned { label, outcome } => self.on_returned(label, outcome),
+            Input::Elapsed => match &mut self.delay {
+                Some(over) => *over = true,
+                None => self.fail_fixture("no delay is running".to_owned()),
+            },
+        }
     }
 
     /// The next thing to do; to be called until it is `Wait`, `Done` or `Failed`.
     pub fn poll(&mut self) -> Action {
-        Action::Done
+        loop {
+            if let Some(action) = self.actions.pop_front() {
+                return action;
+            }
+            match &self.state {
+                State::Failed(mismatch) => return Action::Failed((**mismatch).clone()),
+                State::Done => {
+                    self.let_go();
+                    if self.actions.is_empty() {
+                        return Action::Done;
+                    }
+                    continue;
+                }
+                State::Playing => {}
+            }
+            let Some(mut pending) = self.steps.pop_front() else {
+                self.finish();
+                continue;
+            };
+            self.location = pending.step.location.clone();
+            match self.play(&mut pending.step) {
+                Ok(Progress::Done) => self.done += usize::from(pending.top_level),
+                Ok(Progress::End) => self.state = State::Done,
+                Ok(Progress::Blocked(what)) => {
+                    self.steps.push_front(pending);
+                    if self.delay.is_none() {
+                        self.let_go();
+                    }
+                    if self.actions.is_empty() {
+                        return Action::Wait(Waiting {
+                            location: self.location.clone(),
+                            what,
+                        });
+                    }
+                }
+                Err(failure) => self.fail(*failure),
+            }
+        }
     }
 
     /// Everything that happened so far.
@@ -172,16 +266,255 @@ impl Player {
         &self.log
     }
 
+    /// What happened since the last `note`, one line each, as a mismatch shows it.
+    #[must_use]
+    pub fn transcript(&self) -> String {
+        since_last_note(&self.log)
+    }
+
     /// How many top-level steps are done.
     #[must_use]
     pub fn steps_done(&self) -> usize {
-        0
+        self.done
     }
 
-    /// How many top-level steps there are.
+    /// How many top-level steps there are, those of preludes included.
     #[must_use]
     pub fn steps_total(&self) -> usize {
         self.total
+    }
+
+    fn on_started(&mut self) {
+        self.processes.push(Process::default());
+        let process = self.started();
+        self.note(LogEvent::Started { process });
+        if process > self.allowed {
+            let message = match self.allowed {
+                0 => "the client started an agent, and the transcript has none".to_owned(),
+                most => format!("the client started agent process {process}; there are {most}"),
+            };
+            self.fail(Failure::client(message));
+        }
+    }
+
+    fn on_line(&mut self, number: u32, line: &[u8]) {
+        let Some(process) = self.process_mut(number) else {
+            return;
+        };
+        let admitted = process.gate.admit(line);
+        let answers = match admitted.as_ref().map(|incoming| &incoming.body) {
+            Ok(Body::Response { id, .. }) => process.asked.get(&id.to_string()).cloned(),
+            _ => None,
+        };
+        let ended = process.ended;
+        self.note(LogEvent::FromClient {
+            process: number,
+            line: line.to_vec(),
+            answers,
+        });
+        // What a client still wrote to an agent that has ended was never read.
+        if ended {
+            return;
+        }
+        match admitted {
+            Ok(incoming) if matches!(self.state, State::Done) => {
+                let failure = Failure::client("the client wrote after the end".to_owned());
+                self.fail(failure.got(shorten(&incoming.text)));
+            }
+            Ok(incoming) => {
+                if let Some(process) = self.process_mut(number) {
+                    process.lines.push_back(incoming);
+                }
+            }
+            Err(refusal) if self.role == Role::AgentOnly => {
+                self.write_line(number, refusal.to_line(), None, None);
+            }
+            Err(refusal) => {
+                let message = format!(
+                    "agents refuse what the client wrote: {} ({})",
+                    refusal.message, refusal.code
+                );
+                let got = shorten(&String::from_utf8_lossy(line));
+                self.fail(Failure::client(message).got(got));
+            }
+        }
+    }
+
+    fn on_end(&mut self, number: u32, event: LogEvent) {
+        let gone = matches!(event, LogEvent::Gone { .. });
+        let Some(process) = self.process_mut(number) else {
+            return;
+        };
+        if process.ended {
+            return;
+        }
+        process.eof = true;
+        process.ended |= gone;
+        self.note(event);
+    }
+
+    fn on_returned(&mut self, label: &str, outcome: Outcome) {
+        match self.calls.get_mut(label) {
+            Some(running @ None) => *running = Some(outcome.clone()),
+            _ => return self.fail_fixture(format!("no call {label:?} is running")),
+        }
+        self.note(LogEvent::Returned {
+            label: label.to_owned(),
+            outcome,
+        });
+    }
+
+    /// The agent exits at the end of its input like any well-behaved one, once the transcript has
+    /// had its say about it.
+    fn let_go(&mut self) {
+        if self.role == Role::AgentOnly {
+            return;
+        }
+        for number in 1..=self.started() {
+            let over = self
+                .process_mut(number)
+                .is_some_and(|p| p.eof && !p.ended && !p.lingers);
+            if over {
+                self.command(number, Command::Exit(0));
+            }
+        }
+    }
+
+    /// All steps are played.
+    fn finish(&mut self) {
+        self.state = State::Done;
+        let left = self
+            .processes
+            .iter()
+            .find_map(|process| process.lines.front());
+        if let Some(text) = left.map(|incoming| shorten(&incoming.text)) {
+            let message = "no step takes what the client wrote".to_owned();
+            self.fail(Failure::client(message).got(text));
+        }
+    }
+
+    /// How many processes the client has started.
+    fn started(&self) -> u32 {
+        u32::try_from(self.processes.len()).unwrap_or(u32::MAX)
+    }
+
+    fn process_mut(&mut self, number: u32) -> Option<&mut Process> {
+        let index = usize::try_from(number).ok()?.checked_sub(1)?;
+        if index >= self.processes.len() {
+            self.fail_fixture(format!("process {number} has not started"));
+        }
+        self.processes.get_mut(index)
+    }
+
+    /// Has the agent do something, unless it has ended.
+    fn command(&mut self, number: u32, command: Command) {
+        let Some(process) = self.process_mut(number) else {
+            return;
+        };
+        if process.ended {
+            return;
+        }
+        match command {
+            Command::Exit(_) | Command::Signal(_) => process.ended = true,
+            Command::Linger(_) => process.lingers = true,
+            _ => {}
+        }
+        if !matches!(command, Command::Stdout(_)) {
+            self.note(LogEvent::Agent {
+                process: number,
+                command: command.clone(),
+            });
+        }
+        self.actions.push_back(Action::Agent {
+            process: number,
+            command,
+        });
+    }
+
+    fn note(&mut self, event: LogEvent) {
+        self.log.push(LogEntry {
+            location: self.location.clone(),
+            event,
+        });
+    }
+
+    fn fail_fixture(&mut self, message: String) {
+        self.fail(Failure {
+            fault: Fault::Fixture,
+            ..Failure::client(message)
+        });
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.actions.clear();
+        self.state = State::Failed(Box::new(Mismatch {
+            location: self.location.clone(),
+            fault: failure.fault,
+            message: failure.message,
+            path: failure.path,
+            want: failure.want,
+            got: failure.got,
+            transcript: self.transcript(),
+        }));
+    }
+}
+
+/// What the player is at.
+#[derive(Debug)]
+enum State {
+    Playing,
+    Done,
+    Failed(Box<Mismatch>),
+}
+
+/// A step that has not been played; those of a `choose` are not counted.
+#[derive(Debug)]
+struct Pending {
+    step: Step,
+    top_level: bool,
+}
+
+/// One agent process.
+#[derive(Debug, Default)]
+struct Process {
+    gate: Gate,
+    /// Lines that no step has taken.
+    lines: VecDeque<Incoming>,
+    /// Its input has ended, after `lines`.
+    eof: bool,
+    /// The process has exited or was ended, by either side.
+    ended: bool,
+    lingers: bool,
+    /// The ids that the client used, as JSON.
+    used: BTreeSet<String>,
+    /// The client's requests, by label.
+    requests: BTreeMap<String, Request>,
+    /// The ids of the agent's requests, by label, and their methods, by the id as JSON.
+    asks: BTreeMap<String, Value>,
+    asked: BTreeMap<String, String>,
+    next_id: u64,
+    /// The id of a fence whose answer has not come.
+    fence: Option<Value>,
+    /// The texts of the prompts of each session.
+    prompts: BTreeMap<String, Vec<String>>,
+}
+
+/// A request of the client that a label is bound to.
+#[derive(Debug, Clone)]
+struct Request {
+    id: Value,
+    method: String,
+    params: Option<Value>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Ok(value) => write!(f, "ok {}", brief(value)),
+            Outcome::Err(error) => write!(f, "err {}", brief(error)),
+            Outcome::Crash(text) => write!(f, "crash {:?}", shorten(text)),
+            Outcome::Unsupported(text) => write!(f, "unsupported {:?}", shorten(text)),
+        }
     }
 }
 
@@ -209,3 +542,7 @@ impl fmt::Display for Mismatch {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "player_tests.rs"]
+mod tests;

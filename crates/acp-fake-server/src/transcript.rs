@@ -1,16 +1,19 @@
 //! What went over the wire so far.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::control::Command;
 use crate::fixture::Location;
+use crate::pattern::{brief, shorten};
 use crate::player::Outcome;
 
 /// One thing that happened, in the order it happened.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
     /// The step that was being played; for what came from outside, the step that was waiting.
-    pub location: Option<Location>,
+    pub location: Location,
     /// What happened.
     pub event: LogEvent,
 }
@@ -85,4 +88,68 @@ pub enum LogEvent {
         /// What it did; never [`Command::Stdout`].
         command: Command,
     },
+}
+
+/// What happened since the last note, one line each; with the note, and without the oldest part
+/// where it is long.
+pub(crate) fn since_last_note(log: &[LogEntry]) -> String {
+    const MOST: usize = 60;
+    let start = log
+        .iter()
+        .rposition(|entry| matches!(entry.event, LogEvent::Note(_)));
+    let entries = &log[start.unwrap_or(0)..];
+    let skipped = entries.len().saturating_sub(MOST);
+    let mut text = String::new();
+    if skipped > 0 {
+        text.push_str(&format!("  … {skipped} earlier\n"));
+    }
+    for entry in &entries[skipped..] {
+        text.push_str(&format!("  {}\n", entry.event));
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+impl fmt::Display for LogEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The number of the process is of use only where there are several.
+        let number = |process: &u32| {
+            if *process > 1 {
+                process.to_string()
+            } else {
+                String::new()
+            }
+        };
+        match self {
+            LogEvent::Note(text) => write!(f, "note {text}"),
+            LogEvent::Called { label, op, args } if label == op => {
+                write!(f, "call {op} {}", brief(args))
+            }
+            LogEvent::Called { label, op, args } => {
+                write!(f, "call {op} {} as {label}", brief(args))
+            }
+            LogEvent::Returned { label, outcome } => write!(f, "{label} returns {outcome}"),
+            LogEvent::Started { process } => write!(f, "#{} the client starts it", number(process)),
+            LogEvent::FromClient { process, line, .. } => {
+                write!(f, "C{}> {}", number(process), text(line))
+            }
+            LogEvent::Eof { process } => {
+                write!(f, "C{}> closes standard input", number(process))
+            }
+            LogEvent::Gone { process } => write!(f, "#{} is gone", number(process)),
+            LogEvent::ToClient { process, line, .. } => {
+                write!(f, "A{}> {}", number(process), text(line))
+            }
+            LogEvent::Raw { process, bytes } => {
+                write!(f, "A{}> raw {:?}", number(process), text(bytes))
+            }
+            LogEvent::Agent { process, command } => {
+                write!(f, "A{} {command}", number(process))
+            }
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    shorten(&String::from_utf8_lossy(bytes))
 }
