@@ -3,6 +3,9 @@
 //! Everything here runs on one thread. `handle_…` says what the world did, the other functions what
 //! the host wants; an answer to the host goes out as soon as it is known.
 
+mod agent;
+mod handshake;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,9 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::mutant::{Mutant, broken};
 use crate::process::Process;
-use crate::turn::{
-    Failure, Output, Policy, Reply, Turn, choose, fields, invalid, rejected, settle,
-};
+use crate::turn::{Failure, Output, Policy, Reply, Turn, fields, settle};
 use crate::{fail, succeed};
 
 /// What the host asked for in `load`.
@@ -256,221 +257,6 @@ impl Client {
         }
         for (name, kind) in late {
             self.cancel_running(&name, kind);
-        }
-    }
-
-    /// Every request is answered at once: in a turn, between turns, and for sessions we do not know.
-    fn handle_request(&mut self, method: &str, id: &Value, params: &Value) {
-        let mut id = id.clone();
-        if broken(Mutant::StringIdAsNumber)
-            && let Some(number) = id.as_str().and_then(|id| id.parse::<u64>().ok())
-        {
-            id = json!(number);
-        }
-        if broken(Mutant::RequestIdNotEchoed) {
-            id = json!(self.next_id);
-        }
-        if broken(Mutant::ZeroIsNoId) && id == 0 {
-            return;
-        }
-        let answer = match method {
-            "session/request_permission" => self
-                .permission_outcome(params)
-                .map(|result| json!({"result": result})),
-            _ if broken(Mutant::UnknownRequestIgnored) => None,
-            _ if broken(Mutant::UnknownRequestIsSuccess) => Some(json!({"result": {}})),
-            _ => Some(
-                json!({"error": {"code": -32601, "message": format!("method not found: {method}")}}),
-            ),
-        };
-        if let Some(mut answer) = answer {
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = id;
-            self.process.send(&answer);
-        }
-    }
-
-    /// The result for a permission request. Only mutants leave one unanswered.
-    fn permission_outcome(&mut self, params: &Value) -> Option<Value> {
-        let session = params["sessionId"].as_str();
-        let lane = self
-            .lanes
-            .values()
-            .find(|lane| lane.session.as_deref() == session);
-        let turn = lane.and_then(|lane| lane.running.as_ref());
-        let options = &params["options"];
-        if broken(Mutant::PermissionNeedsKnownSession) && lane.is_none()
-            || broken(Mutant::PermissionNeedsTurn) && turn.is_none()
-            || broken(Mutant::NothingOfferedUnanswered) && *options == json!([])
-        {
-            return None;
-        }
-        if broken(Mutant::UnknownOptionKindIsFatal)
-            && options
-                .as_array()?
-                .iter()
-                .any(|option| option["kind"].is_null())
-        {
-            return None;
-        }
-        let cancelled = turn.is_some_and(|turn| turn.cancelled_as.is_some());
-        let refuses = cancelled && !broken(Mutant::PermissionAfterCancelAllowed);
-        Some(
-            match choose(self.options.policy, options).filter(|_| !refuses) {
-                Some(option) if broken(Mutant::FlatOutcome) => {
-                    json!({"outcome": "selected", "optionId": option})
-                }
-                Some(option) => json!({"outcome": {"outcome": "selected", "optionId": option}}),
-                None => json!({"outcome": {"outcome": "cancelled"}}),
-            },
-        )
-    }
-
-    fn handle_update(&mut self, params: &Value) {
-        let session = params["sessionId"].as_str();
-        let is_it = |lane: &&mut Lane| {
-            lane.session.is_some()
-                && (lane.session.as_deref() == session || broken(Mutant::AnySessionCounts))
-        };
-        let Some(lane) = self.lanes.values_mut().find(is_it) else {
-            if broken(Mutant::EarlyUpdateIsFatal) {
-                self.handle_end();
-            }
-            return;
-        };
-        lane.output.add(&params["update"]);
-        if let Some(turn) = lane
-            .running
-            .as_mut()
-            .filter(|turn| turn.cancelled_as.is_none())
-        {
-            turn.idle_at = turn.idle_timeout.map(|idle| Instant::now() + idle);
-        }
-        if broken(Mutant::OddUpdateIsFatal) && params["update"]["sessionUpdate"].is_null() {
-            self.handle_end();
-        }
-    }
-
-    fn handle_response(&mut self, message: &Value) {
-        let Some(pending) = message["id"]
-            .as_u64()
-            .and_then(|id| self.pending.remove(&id))
-        else {
-            let fatal = if message["id"].is_null() {
-                Mutant::NullIdIsFatal
-            } else {
-                Mutant::UnknownResponseIsFatal
-            };
-            if broken(fatal) {
-                self.handle_end();
-            }
-            return;
-        };
-        let error = message.get("error").filter(|error| !error.is_null());
-        let reply = match (message.get("result"), error) {
-            (Some(result), None) => Reply::Result(result.clone()),
-            (None, Some(error)) if error["code"].is_i64() => Reply::Error(error.clone()),
-            _ => Reply::Invalid,
-        };
-        match pending {
-            Pending::Initialize => self.initialized(reply),
-            Pending::NewSession(lane) => self.session_opened(&lane, reply),
-            Pending::SetMode(lane) => match reply {
-                Reply::Error(error) if !broken(Mutant::ModeErrorIgnored) => {
-                    self.lane_failed(
-                        &lane,
-                        rejected("session/set_mode", &error, &self.auth_methods),
-                    );
-                }
-                _ => self.lane_opened(&lane),
-            },
-            Pending::Prompt(lane) => self.turn_ended(&lane, reply),
-        }
-    }
-
-    fn initialized(&mut self, reply: Reply) {
-        let result = match reply {
-            Reply::Result(result) => result,
-            Reply::Error(_) if broken(Mutant::InitializeErrorIgnored) => {
-                json!({"protocolVersion": 1})
-            }
-            Reply::Error(error) => return self.finish(rejected("initialize", &error, &[])),
-            Reply::Invalid => return self.finish(invalid("initialize")),
-        };
-        let capabilities = &result["agentCapabilities"];
-        if result["protocolVersion"] != 1 && !broken(Mutant::AcceptsAnyVersion) {
-            return self.finish((
-                "protocol_version",
-                fields(json!({"answered": result["protocolVersion"]})),
-            ));
-        }
-        if broken(Mutant::CapabilitiesRequired) && result.get("agentCapabilities").is_none()
-            || broken(Mutant::NullIsFatal)
-                && capabilities.is_null()
-                && result.get("agentCapabilities").is_some()
-            || broken(Mutant::UnknownFieldIsFatal) && result.get("motd").is_some()
-        {
-            return self.finish(invalid("initialize"));
-        }
-        let methods = result["authMethods"].as_array().into_iter().flatten();
-        self.auth_methods = methods.map(|method| method["id"].clone()).collect();
-        self.new_session("main");
-    }
-
-    fn new_session(&mut self, lane: &str) {
-        let mut params = json!({"cwd": self.options.cwd, "mcpServers": []});
-        if broken(Mutant::NoMcpServers) {
-            params = json!({"cwd": self.options.cwd});
-        }
-        self.request("session/new", params, Pending::NewSession(lane.to_owned()));
-    }
-
-    fn session_opened(&mut self, lane: &str, reply: Reply) {
-        let session = match reply {
-            Reply::Error(_) if broken(Mutant::SessionNewRetried) && self.next_id < 3 => {
-                return self.new_session(lane);
-            }
-            Reply::Error(error) => {
-                return self.lane_failed(lane, rejected("session/new", &error, &self.auth_methods));
-            }
-            Reply::Result(result) => result["sessionId"].as_str().map(str::to_owned),
-            Reply::Invalid => None,
-        };
-        let Some(session) = session else {
-            return self.lane_failed(lane, invalid("session/new"));
-        };
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.session = Some(session.clone());
-        }
-        match self.options.mode.clone() {
-            Some(mode) if !broken(Mutant::ModeNotSent) => {
-                let params = json!({"sessionId": session, "modeId": mode});
-                self.request(
-                    "session/set_mode",
-                    params,
-                    Pending::SetMode(lane.to_owned()),
-                );
-            }
-            _ => self.lane_opened(lane),
-        }
-    }
-
-    fn lane_opened(&mut self, name: &str) {
-        if let Some(lane) = self.lanes.get_mut(name)
-            && let Some(opening) = lane.opening.take()
-        {
-            succeed(&opening.seq, json!({"session_id": lane.session}));
-        }
-        self.start_waiting();
-    }
-
-    /// A first lane that cannot be opened leaves nothing to work with; a later one fails alone.
-    fn lane_failed(&mut self, name: &str, failure: Failure) {
-        if name == "main" || broken(Mutant::LaneErrorIsFatal) {
-            return self.finish(failure);
-        }
-        if let Some(opening) = self.lanes.remove(name).and_then(|lane| lane.opening) {
-            fail(&opening.seq, failure);
         }
     }
 
