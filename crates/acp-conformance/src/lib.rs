@@ -1,14 +1,39 @@
-//! Runs ACP transcripts against any client.
+//! Runs ACP transcripts against any client and judges what it does.
+//!
+//! A *transcript* states one behaviour of an ACP client (`spec/transcript-format.md`). A *port* is a
+//! client library with a small driver that adapts it to the driver protocol
+//! (`spec/driver-protocol.md`). A *cell* is one transcript played against one port.
+//!
+//! In reading order:
+//!
+//! - [`verdict`]: what can become of a cell
+//! - [`tier`]: what a port can do, and what it is held to
+//! - [`known`]: the failures a port is known to have
+//! - [`port`]: a port's directory
+//! - [`limits`]: all the time that the harness takes
+//! - [`protocol`]: the lines of the driver protocol
+//! - [`driver`]: a driver process
+//! - [`wire_schema`]: the official schema, held against every line on the wire
+//! - [`log`]: what happened, as text and against the schema
+//! - [`cell`]: one transcript against one port
+//! - [`run`]: all of them
+//! - [`report`], [`events`]: the results for people and for programs
+//! - [`mutants`], [`ledger`]: whether the transcripts can fail, and whether they cover what they must
 #![deny(missing_docs)]
 
 pub mod cell;
 pub mod driver;
+pub mod events;
 pub mod known;
+pub mod ledger;
 pub mod limits;
 pub mod log;
+pub mod mutants;
 pub mod port;
 mod processes;
 pub mod protocol;
+pub mod report;
+pub mod run;
 pub mod tier;
 pub mod verdict;
 pub mod wire_schema;

@@ -28,6 +28,14 @@ impl Limits {
         }
     }
 
+    /// The same with a shorter wait, for ports that are expected to hang.
+    pub fn impatient(self) -> Limits {
+        Limits {
+            wait: self.wait / 4,
+            ..self
+        }
+    }
+
     /// The limits of the specification, multiplied by what [`SCALE_ENV`] says.
     pub fn from_env() -> Result<Limits, ScaleError> {
         match env::var(SCALE_ENV) {

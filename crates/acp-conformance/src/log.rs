@@ -1,50 +1,20 @@
 //! What a player's log says: as text for a person, and held against the official schema.
 
-use std::fmt::Write as _;
-
-use acp_fake_server::{
-    Outcome,
-    transcript::{LogEntry, LogEvent},
-};
+use acp_fake_server::transcript::{LogEntry, LogEvent};
 
 use crate::{
     verdict::Verdict,
     wire_schema::{self, Sender},
 };
 
-/// The longest piece of a line that is shown.
-const SHOWN: usize = 2000;
+/// How much of a line is shown, in bytes.
+const SHOWN: usize = 500;
 
 /// The log as text, one event a line.
 pub fn render(log: &[LogEntry]) -> String {
-    let mut text = String::new();
-    for entry in log {
-        let line = match &entry.event {
-            LogEvent::Note(note) => format!("# {note}"),
-            LogEvent::Called { label, op, args } => format!("host   call {label}: {op} {args}"),
-            LogEvent::Returned { label, outcome } => match outcome {
-                Outcome::Ok(value) => format!("host   {label} returned ok {value}"),
-                Outcome::Err(error) => format!("host   {label} returned err {error}"),
-                Outcome::Crash(what) => format!("host   {label} crashed: {what}"),
-                Outcome::Unsupported(what) => format!("host   {label} is unsupported: {what}"),
-            },
-            LogEvent::Started { process } => format!("agent{process} started"),
-            LogEvent::FromClient { process, line, .. } => {
-                format!("agent{process} < {}", String::from_utf8_lossy(line))
-            }
-            LogEvent::Eof { process } => format!("agent{process} < end of input"),
-            LogEvent::Gone { process } => format!("agent{process} is gone"),
-            LogEvent::ToClient { process, line, .. } => {
-                format!("agent{process} > {}", String::from_utf8_lossy(line))
-            }
-            LogEvent::Raw { process, bytes } => {
-                format!("agent{process} > raw {:?}", String::from_utf8_lossy(bytes))
-            }
-            LogEvent::Agent { process, command } => format!("agent{process} does {command:?}"),
-        };
-        push_shortened(&mut text, &line);
-    }
-    text
+    log.iter()
+        .map(|entry| format!("{}\n", entry.event))
+        .collect()
 }
 
 /// Holds every message of the log against the official schema and returns the verdict then.
@@ -79,11 +49,7 @@ pub fn check_schema(verdict: Verdict, log: &[LogEntry]) -> Verdict {
                         "the line is invalid, it says ({why}), but the official schema allows it"
                     ),
                 };
-                let at = entry
-                    .location
-                    .as_ref()
-                    .map_or_else(String::new, |location| format!("{location}: "));
-                return Verdict::Broken(format!("{at}{fault}"));
+                return Verdict::Broken(format!("{}: {fault}", entry.location));
             }
             _ => {}
         }
@@ -95,16 +61,6 @@ pub fn check_schema(verdict: Verdict, log: &[LogEntry]) -> Verdict {
     }
 }
 
-fn push_shortened(text: &mut String, line: &str) {
-    let short = shortened(line);
-    text.push_str(short);
-    if short.len() < line.len() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "… ({} bytes)", line.len());
-    }
-    text.push('\n');
-}
-
 fn shortened(line: &str) -> &str {
     &line[..line.floor_char_boundary(SHOWN)]
 }
@@ -112,11 +68,18 @@ fn shortened(line: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    use acp_fake_server::fixture::Location;
     use serde_json::{Value, json};
 
     fn entry(event: LogEvent) -> LogEntry {
         LogEntry {
-            location: None,
+            location: Location {
+                file: Path::new("turn/one.jsonl").into(),
+                line: 7,
+                used_by: None,
+            },
             event,
         }
     }
@@ -166,10 +129,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shortened_at_a_character() {
-        let log = [entry(LogEvent::Note("ä".repeat(5000)))];
-        let text = render(&log);
-        assert!(text.len() < SHOWN + 40, "{}", text.len());
-        assert!(text.ends_with("… (10002 bytes)\n"));
+    fn a_fault_of_the_transcript_says_where_it_is() {
+        let log = [to_client(json!({"id": 1, "result": null}), None)];
+        let reason = check_schema(Verdict::Pass, &log).reason().unwrap();
+        assert!(
+            reason.starts_with("turn/one.jsonl:7: the line breaks"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_long_line_is_cut_at_a_character() {
+        assert_eq!(shortened("short"), "short");
+        assert_eq!(
+            shortened(&format!("x{}", "ä".repeat(SHOWN))).len(),
+            SHOWN - 1
+        );
     }
 }

@@ -25,7 +25,7 @@ pub struct Port {
     pub tier: Tier,
     /// The library version under test, where it is pinned.
     pub version: Option<String>,
-    /// The driver's argument vector, with the program resolved.
+    /// The driver's argument vector.
     pub command: Vec<String>,
     /// A command to run once in `dir` before the first cell.
     pub build: Option<Vec<String>>,
@@ -38,11 +38,9 @@ pub struct Port {
 }
 
 impl Port {
-    /// Reads `port.toml` and `known.toml` in `dir`.
-    ///
-    /// The driver's program is looked up as a shell would, with two differences: a relative path is
-    /// relative to `dir`, and a bare name is looked for in `bin_dirs` before `PATH`.
-    pub fn load(dir: &Path, bin_dirs: &[PathBuf]) -> Result<Port, PortError> {
+    /// Reads `port.toml` and `known.toml` in `dir`. A relative path to the driver's program is relative
+    /// to `dir`; a bare name is kept, see [`Port::locate`].
+    pub fn load(dir: &Path) -> Result<Port, PortError> {
         let dir = dir
             .canonicalize()
             .map_err(|source| PortError::read(dir, source))?;
@@ -61,7 +59,9 @@ impl Port {
         let Some(program) = command.first_mut() else {
             return Err(PortError::NoCommand { path });
         };
-        *program = resolve(program, &dir, bin_dirs);
+        if Path::new(program).components().count() > 1 {
+            *program = dir.join(&program).to_string_lossy().into_owned();
+        }
         Ok(Port {
             name: file.name,
             language: file.language,
@@ -73,6 +73,22 @@ impl Port {
             dir,
             known,
         })
+    }
+
+    /// Looks for a driver that is a bare name in `bin_dirs`, before `PATH` gets its turn. To be done
+    /// when the port is built.
+    pub fn locate(&mut self, bin_dirs: &[PathBuf]) {
+        let Some(program) = self.command.first_mut() else {
+            return;
+        };
+        if Path::new(program).components().count() > 1 {
+            return;
+        }
+        let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+        let mut candidates = bin_dirs.iter().map(|bin_dir| bin_dir.join(&name));
+        if let Some(found) = candidates.find(|candidate| candidate.is_file()) {
+            *program = found.to_string_lossy().into_owned();
+        }
     }
 
     /// Runs the port's `build` command, if it has one.
@@ -198,23 +214,62 @@ struct File {
     env: BTreeMap<String, String>,
 }
 
-fn resolve(program: &str, dir: &Path, bin_dirs: &[PathBuf]) -> String {
-    let path = Path::new(program);
-    if path.is_absolute() {
-        return program.to_owned();
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port_in(dir: &Path, command: &str) -> Port {
+        let text =
+            format!("name = \"p\"\nlanguage = \"l\"\ntier = \"client\"\ncommand = {command}\n");
+        fs::write(dir.join("port.toml"), text).unwrap();
+        Port::load(dir).unwrap()
     }
-    if path.components().count() > 1 {
-        return dir.join(path).to_string_lossy().into_owned();
+
+    #[test]
+    fn the_driver_is_found_beside_the_port_or_in_the_given_directories() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let beside = root.join("bin").join("driver");
+        let port = port_in(&root, r#"["bin/driver", "-x"]"#);
+        assert_eq!(port.command, [beside.to_str().unwrap(), "-x"]);
+
+        let mut port = port_in(&root, r#"["driver"]"#);
+        let bin_dirs = [root.join("none"), root.join("bin")];
+        port.locate(&bin_dirs);
+        assert_eq!(port.command, ["driver"]);
+        fs::create_dir(root.join("bin")).unwrap();
+        fs::write(&beside, "").unwrap();
+        port.locate(&bin_dirs);
+        assert_eq!(port.command, [beside.to_str().unwrap()]);
     }
-    // The files need not be there yet, as the port may still have to be built. So a program that is
-    // found nowhere, and the first directory, stay candidates: the error names the program then.
-    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    bin_dirs
-        .iter()
-        .map(|bin_dir| bin_dir.join(&name))
-        .find(|candidate| candidate.is_file())
-        .map_or_else(
-            || program.to_owned(),
-            |found| found.to_string_lossy().into_owned(),
-        )
+
+    #[test]
+    fn ports_are_the_directories_with_a_port_toml() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b", "a", "c"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        port_in(&dir.path().join("b"), r#"["d"]"#);
+        port_in(&dir.path().join("a"), r#"["d"]"#);
+        let found = discover(dir.path()).unwrap();
+        assert_eq!(found, [dir.path().join("a"), dir.path().join("b")]);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let cases = [
+            ("command = []", "`command` is empty"),
+            ("command = ['d']\ntires = 4", "unknown field `tires`"),
+            ("", "missing field `command`"),
+        ];
+        for (line, want) in cases {
+            let text = format!("name = 'p'\nlanguage = 'l'\ntier = 'client'\n{line}\n");
+            fs::write(dir.path().join("port.toml"), text).unwrap();
+            let error = Port::load(dir.path()).unwrap_err().to_string();
+            assert!(error.contains(want), "{error}");
+        }
+        let error = Port::load(&dir.path().join("none")).unwrap_err();
+        assert!(error.to_string().starts_with("failed to read"), "{error}");
+    }
 }

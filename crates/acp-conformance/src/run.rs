@@ -1,0 +1,229 @@
+//! A run: every transcript against every port, by a few workers, reported in a fixed order.
+
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use acp_fake_server::{Fixture, FixtureError, fixture};
+
+use crate::{
+    cell::{self, Stage},
+    port::Port,
+    verdict::{Cell, Verdict},
+};
+
+/// What is run: each fixture with each port, the fixtures in the outer order.
+#[derive(Debug)]
+pub struct Plan {
+    /// The transcripts, sorted by id.
+    pub fixtures: Vec<Fixture>,
+    /// The ports, in the order of the report's columns.
+    pub ports: Vec<Port>,
+}
+
+impl Plan {
+    /// A plan of the transcripts whose id holds one of `filters`, or of all if there are none.
+    ///
+    /// Two ports of one name, and entries of `known.toml` that name no transcript, are errors.
+    pub fn new(
+        mut fixtures: Vec<Fixture>,
+        ports: Vec<Port>,
+        filters: &[String],
+    ) -> Result<Plan, PlanError> {
+        for (index, port) in ports.iter().enumerate() {
+            if ports[..index].iter().any(|other| other.name == port.name) {
+                return Err(PlanError::SameName(port.name.clone()));
+            }
+            for known in port.known.fixtures() {
+                if !fixtures.iter().any(|fixture| fixture.id == known) {
+                    return Err(PlanError::UnknownFixture {
+                        port: port.name.clone(),
+                        fixture: known.to_owned(),
+                    });
+                }
+            }
+        }
+        fixtures.retain(|fixture| {
+            filters.is_empty() || filters.iter().any(|filter| fixture.id.contains(filter))
+        });
+        Ok(Plan { fixtures, ports })
+    }
+
+    /// The number of cells.
+    pub fn cells(&self) -> usize {
+        self.fixtures.len() * self.ports.len()
+    }
+
+    /// Plays every cell with `jobs` workers and hands the finished ones to `on_cell`, in the order
+    /// of the plan.
+    pub fn run(&self, stage: &Stage, jobs: NonZeroUsize, on_cell: impl FnMut(Cell)) {
+        in_order(
+            self.cells(),
+            jobs,
+            |index| {
+                let fixture = &self.fixtures[index / self.ports.len()];
+                let port = &self.ports[index % self.ports.len()];
+                let mut cell = cell::play(fixture, port, stage);
+                cell.verdict = cell::judge(cell.verdict, port, &fixture.id);
+                cell
+            },
+            on_cell,
+        );
+    }
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The reports could not tell the two apart.
+    #[error("two ports are named {0}")]
+    SameName(String),
+    /// A stale entry of `known.toml`.
+    #[error("known.toml of {port} lists {fixture}, which is no transcript")]
+    UnknownFixture {
+        /// The port.
+        port: String,
+        /// What its `known.toml` lists.
+        fixture: String,
+    },
+    /// The transcripts could not be found.
+    #[error("failed to read the transcripts in {}: {source}", path.display())]
+    Discover {
+        /// Where they were looked for.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A transcript cannot be used.
+    #[error("{0}")]
+    Fixture(#[from] FixtureError),
+}
+
+/// Reads every transcript under `root`, sorted by path.
+pub fn load_fixtures(root: &Path) -> Result<Vec<Fixture>, PlanError> {
+    let paths = fixture::discover(root).map_err(|source| PlanError::Discover {
+        path: root.to_owned(),
+        source,
+    })?;
+    let load = |path: &PathBuf| Fixture::load(path).map_err(PlanError::from);
+    paths.iter().map(load).collect()
+}
+
+/// The counts of a run, by the verdict's word.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Summary {
+    counts: BTreeMap<&'static str, usize>,
+    executed: usize,
+    red: usize,
+}
+
+impl Summary {
+    /// Counts one verdict.
+    pub fn add(&mut self, verdict: &Verdict) {
+        *self.counts.entry(verdict.word()).or_default() += 1;
+        self.executed += usize::from(!matches!(verdict, Verdict::NotApplicable { .. }));
+        self.red += usize::from(!verdict.is_green());
+    }
+
+    /// How often that verdict was given.
+    pub fn count(&self, word: &str) -> usize {
+        self.counts.get(word).copied().unwrap_or_default()
+    }
+
+    /// Whether all is well. A run that executed no cell has shown nothing, and is not.
+    pub fn is_green(&self) -> bool {
+        self.red == 0 && self.executed > 0
+    }
+
+    /// How many cells were executed, that is all but those that are `n/a`.
+    pub fn executed(&self) -> usize {
+        self.executed
+    }
+}
+
+/// Does `work` for every index below `count` with several workers, and hands the results to `then`
+/// in the order of the indices, each as soon as it and all before it are there.
+pub fn in_order<T: Send>(
+    count: usize,
+    jobs: NonZeroUsize,
+    work: impl Fn(usize) -> T + Sync,
+    mut then: impl FnMut(T),
+) {
+    let next = AtomicUsize::new(0);
+    let (sender, results) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs.get().min(count) {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    // Nobody receives any more only if `then` panicked.
+                    if index >= count || sender.send((index, work(index))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut early = BTreeMap::new();
+        let mut expected = 0;
+        for (index, result) in results {
+            early.insert(index, result);
+            while let Some(result) = early.remove(&expected) {
+                then(result);
+                expected += 1;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::Barrier, time::Duration};
+
+    #[test]
+    fn results_come_in_order_however_long_each_takes() {
+        let jobs = NonZeroUsize::new(2).unwrap();
+        // The first result waits for the second, so it is always ready later.
+        let both = Barrier::new(2);
+        let mut seen = Vec::new();
+        in_order(
+            6,
+            jobs,
+            |index| {
+                if index < 2 {
+                    both.wait();
+                }
+                if index == 0 {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                index
+            },
+            |index| seen.push(index),
+        );
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_run_without_an_executed_cell_is_not_green() {
+        let mut summary = Summary::default();
+        assert!(!summary.is_green());
+        summary.add(&Verdict::NotApplicable {
+            missing: vec!["lanes".into()],
+        });
+        assert!(!summary.is_green());
+        summary.add(&Verdict::Pass);
+        assert!(summary.is_green());
+        summary.add(&Verdict::Broken("b".into()));
+        assert!(!summary.is_green());
+        assert_eq!((summary.executed(), summary.count("broken")), (2, 1));
+    }
+}
