@@ -1,1 +1,142 @@
-fn main() {}
+//! `cargo xtask`: the project's own tasks.
+
+mod fixtures;
+mod flags;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use clap::Parser;
+
+use flags::{Conformance, Fixtures, Task, Xtask};
+
+fn main() -> ExitCode {
+    let done = match Xtask::parse().task {
+        Task::Conformance(flags) => conformance(&flags),
+        Task::Fixtures(Fixtures::Check) => check(),
+        Task::Fixtures(Fixtures::New { id }) => fixtures::new(&root(), &id),
+        Task::Spec => Workspace::find().and_then(|workspace| {
+            workspace.build(&["acp-conformance"])?;
+            workspace.run("acp-conformance", &["ledger"])
+        }),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn conformance(flags: &Conformance) -> Result<bool, String> {
+    let workspace = Workspace::find()?;
+    workspace.build(&["acp-conformance", "port-rust", "port-toy"])?;
+    let reports = workspace.target.join("conformance");
+    let path = |name: &str| reports.join(name).to_string_lossy().into_owned();
+
+    let mut selection = Vec::new();
+    for filter in &flags.filter {
+        selection.extend(["--filter".to_owned(), filter.clone()]);
+    }
+    if let Some(jobs) = &flags.jobs {
+        selection.extend(["--jobs".to_owned(), jobs.clone()]);
+    }
+    let mut run = vec!["run".to_owned()];
+    run.extend(selection.clone());
+    for port in &flags.port {
+        run.extend(["--port".to_owned(), port.clone()]);
+    }
+    if flags.verbose {
+        run.push("--verbose".into());
+    }
+    if flags.list {
+        run.push("--list".into());
+    } else {
+        run.extend(["--events".to_owned(), path("events.jsonl")]);
+        run.extend(["--junit".to_owned(), path("junit.xml")]);
+    }
+    let mut green = workspace.run("acp-conformance", &run)?;
+    if flags.hunts() {
+        println!("\nMutants");
+        let mut hunt = vec!["mutants".to_owned(), "--no-build".to_owned()];
+        hunt.extend(selection);
+        if flags.full {
+            hunt.push("--full".into());
+        }
+        green &= workspace.run("acp-conformance", &hunt)?;
+    }
+    if !flags.list {
+        println!("reports: {}", reports.display());
+    }
+    Ok(green)
+}
+
+fn check() -> Result<bool, String> {
+    let workspace = Workspace::find()?;
+    workspace.build(&["acp-conformance", "acp-fake-server"])?;
+    // The first names every fault of every file; the second needs files without any.
+    Ok(workspace.run("acp-fake-server", &["check", "fixtures"])?
+        && workspace.run("acp-conformance", &["ledger"])?)
+}
+
+/// The workspace's directory.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// Where things are built.
+struct Workspace {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Workspace {
+    /// This program was built into `TARGET/PROFILE`, so everything else is built into `TARGET`, too.
+    fn find() -> Result<Workspace, String> {
+        let program = env::current_exe().map_err(|error| error.to_string())?;
+        let target = program
+            .ancestors()
+            .nth(2)
+            .ok_or("this program is in no target directory")?;
+        Ok(Workspace {
+            root: root(),
+            target: target.to_owned(),
+        })
+    }
+
+    fn build(&self, packages: &[&str]) -> Result<(), String> {
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.arg("build").arg("--target-dir").arg(&self.target);
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        match self.status(command)? {
+            true => Ok(()),
+            false => Err("the build failed".into()),
+        }
+    }
+
+    /// Runs a program of the workspace. False if it reports a failure.
+    fn run(&self, program: &str, args: &[impl AsRef<std::ffi::OsStr>]) -> Result<bool, String> {
+        let file = format!("{program}{}", env::consts::EXE_SUFFIX);
+        let mut command = Command::new(self.target.join("debug").join(file));
+        // The ports' own build commands are to build into the same place.
+        command.args(args).env("CARGO_TARGET_DIR", &self.target);
+        self.status(command)
+    }
+
+    fn status(&self, mut command: Command) -> Result<bool, String> {
+        let status = command
+            .current_dir(&self.root)
+            .status()
+            .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+        Ok(status.success())
+    }
+}

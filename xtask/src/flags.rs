@@ -1,0 +1,97 @@
+//! The command line of `cargo xtask`.
+
+use clap::{Args, Parser, Subcommand};
+
+/// The project's own tasks. What they do is in the crates; here they are only put together.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+pub struct Xtask {
+    #[command(subcommand)]
+    pub task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Task {
+    /// Build all ports and play every transcript against them, and then the mutants
+    Conformance(Conformance),
+    /// Check the transcripts, or begin a new one
+    #[command(subcommand)]
+    Fixtures(Fixtures),
+    /// Check that requirements and transcripts agree, and print the coverage
+    Spec,
+}
+
+#[derive(Debug, Args)]
+pub struct Conformance {
+    /// A port's directory, or its name; may be given several times [default: all ports]
+    #[arg(long, value_name = "DIR|NAME")]
+    pub port: Vec<String>,
+    /// Only transcripts whose id contains this; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Vec<String>,
+    /// List the transcripts and run nothing; with -v say what each is about
+    #[arg(long)]
+    pub list: bool,
+    /// Print the whole transcript of each failure
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Cells that are played at once [default: the number of processors]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<String>,
+    /// Hunt the mutants, too, although only some ports or transcripts are played
+    #[arg(long, overrides_with = "no_mutants")]
+    pub mutants: bool,
+    /// Do not hunt the mutants
+    #[arg(long)]
+    pub no_mutants: bool,
+    /// Play every transcript against every mutant
+    #[arg(long)]
+    pub full: bool,
+}
+
+impl Conformance {
+    /// Whether the mutants are hunted: in a run of everything, and wherever it is asked for.
+    pub fn hunts(&self) -> bool {
+        let everything = self.port.is_empty() && self.filter.is_empty();
+        !self.list && !self.no_mutants && (everything || self.mutants || self.full)
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Fixtures {
+    /// Check that every transcript can be read, covers a requirement and is failed by a mutant
+    Check,
+    /// Write the beginning of a new transcript
+    New {
+        /// Its id
+        #[arg(value_name = "AREA/BEHAVIOUR")]
+        id: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Xtask::command().debug_assert();
+    }
+
+    #[test]
+    fn mutants_are_hunted_in_a_run_of_everything() {
+        let hunts = |args: &[&str]| {
+            let args = ["xtask", "conformance"].iter().chain(args);
+            match Xtask::parse_from(args).task {
+                Task::Conformance(flags) => flags.hunts(),
+                task => panic!("{task:?}"),
+            }
+        };
+        assert!(hunts(&[]));
+        assert!(!hunts(&["--filter", "turn"]));
+        assert!(hunts(&["--filter", "turn", "--mutants"]));
+        assert!(!hunts(&["--no-mutants"]));
+        assert!(!hunts(&["--list"]));
+    }
+}
