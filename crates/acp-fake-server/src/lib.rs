@@ -14,16 +14,24 @@
 //! - [`player`]: the interpreter, without clock, thread or I/O
 //! - [`control`]: what a harness and a relay say to each other
 //! - [`relay`]: the process a client under test starts, steered over [`control`]
-//! - [`play`]: the agent's side of a transcript alone, on a pair of pipes
+//! - [`play`]: the agent's side of a transcript alone, on standard input and output
 //! - [`agents`]: small agents that need no transcript
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod agents;
 pub mod control;
 pub mod fixture;
+mod lines;
 mod message;
 pub mod pattern;
+#[cfg(unix)]
+pub mod play;
 pub mod player;
+#[cfg(unix)]
+mod process;
+#[cfg(unix)]
+pub mod relay;
 pub mod stale;
 mod strict;
 pub mod transcript;

@@ -1,0 +1,144 @@
+//! The command line of the scripted agent.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use acp_fake_server::agents::{Builtin, serve};
+use acp_fake_server::fixture::{self, Fixture};
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Parser, Subcommand};
+
+/// A scripted ACP agent for testing clients.
+///
+/// Exit codes: 0 is well, 1 is a client or a transcript that is not, 2 is a wrong command line or a
+/// fault of the system.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play the agent's side of a transcript on standard input and output.
+    ///
+    /// Exits 0 at the end of the transcript or of the input, 1 with the difference on standard error
+    /// when the client does something else.
+    Play {
+        /// The transcript, AREA/BEHAVIOUR.jsonl.
+        file: PathBuf,
+    },
+    /// Be the agent process of a harness, which listens at $ACP_FAKE_CONTROL.
+    Relay,
+    /// Check transcripts and print each fault as file:line: message.
+    Check {
+        /// Transcripts, or directories of transcripts.
+        #[arg(required = true)]
+        paths: Vec<PathBuf>,
+    },
+    /// Be a small agent that needs no transcript.
+    Agent {
+        /// echo answers at once, stale answers an old question, hanging waits for permission.
+        #[arg(value_parser = PossibleValuesParser::new(Builtin::ALL.map(Builtin::name)).try_map(builtin))]
+        name: Builtin,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("acp-fake-server: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: Command) -> io::Result<ExitCode> {
+    match command {
+        Command::Play { file } => play(&file),
+        Command::Relay => relay(),
+        Command::Check { paths } => check(&paths),
+        Command::Agent { name } => {
+            match serve(name, io::stdin().lock(), io::stdout().lock()) {
+                // The client has gone away, which is how a conversation ends.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+                other => other.map(|()| ExitCode::SUCCESS),
+            }
+        }
+    }
+}
+
+#[cfg(unix)]
+fn play(file: &Path) -> io::Result<ExitCode> {
+    let fixture = match Fixture::load(file) {
+        Ok(fixture) => fixture,
+        Err(error) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    Ok(match acp_fake_server::play::run(&fixture)? {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(mismatch) => {
+            eprintln!("{mismatch}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+#[cfg(unix)]
+fn relay() -> io::Result<ExitCode> {
+    acp_fake_server::relay::run().map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(not(unix))]
+fn play(_: &Path) -> io::Result<ExitCode> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "play needs a Unix system",
+    ))
+}
+
+#[cfg(not(unix))]
+fn relay() -> io::Result<ExitCode> {
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "relay needs a Unix system",
+    ))
+}
+
+fn check(paths: &[PathBuf]) -> io::Result<ExitCode> {
+    let mut files = Vec::new();
+    for path in paths {
+        let found = if path.is_dir() {
+            fixture::discover(path)
+        } else {
+            Ok(vec![path.clone()])
+        };
+        files.extend(found.map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?);
+    }
+    let mut faults = 0;
+    for file in &files {
+        if let Err(error) = Fixture::load(file) {
+            println!("{error}");
+            faults += 1;
+        }
+    }
+    println!("{} transcripts, {faults} with a fault", files.len());
+    // Nothing to check is most likely a wrong path.
+    Ok(if faults == 0 && !files.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn builtin(name: String) -> Result<Builtin, String> {
+    let known = Builtin::ALL.into_iter().find(|agent| agent.name() == name);
+    known.ok_or_else(|| format!("no agent {name:?}"))
+}
