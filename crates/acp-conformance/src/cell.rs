@@ -374,7 +374,13 @@ impl<'a> Play<'a> {
         let outcome = match answer.body {
             Body::Ok(value) => Outcome::Ok(value),
             Body::Err(error) => Outcome::Err(error),
-            Body::Unsupported(what) => Outcome::Unsupported(what),
+            // Not for the player: it would wait for what comes before the return first.
+            Body::Unsupported(what) => {
+                return Err(Verdict::Fail(format!(
+                    "{} is unsupported, though every capability it needs is declared: {what}",
+                    call.op
+                )));
+            }
             Body::Crash(text) => {
                 return Err(Verdict::Crash(format!("{} crashed: {text}", call.op)));
             }

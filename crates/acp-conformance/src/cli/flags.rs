@@ -1,0 +1,157 @@
+//! The command line.
+
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+/// Runs ACP transcripts against any client and prints the parity matrix.
+///
+/// Exits 0 when all is green, 1 when something is red, and 2 when nothing could be run.
+#[derive(Debug, Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// When to use colour
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub color: Color,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub run: Run,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Play transcripts against ports; the default
+    Run(Run),
+    /// Prove that the transcripts can fail: break a port one rule at a time
+    Mutants(Mutants),
+    /// Check that the transcripts, the requirements and the mutants agree
+    Ledger(Ledger),
+    /// The agent process that a client under test starts
+    #[command(hide = true)]
+    Relay,
+}
+
+/// Where the transcripts are.
+#[derive(Debug, Args)]
+pub struct Fixtures {
+    /// The directory of the transcripts
+    #[arg(long, value_name = "DIR", default_value = "fixtures")]
+    pub fixtures: PathBuf,
+    /// Only transcripts whose id contains this; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Vec<String>,
+}
+
+/// How ports are found and cells are played.
+#[derive(Debug, Args)]
+pub struct Ports {
+    /// The directory in which ports are found by name
+    #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
+    pub ports: PathBuf,
+    /// Do not run the ports' build commands
+    #[arg(long)]
+    pub no_build: bool,
+    /// Cells that are played at once [default: the number of processors]
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// A port's directory, or its name; may be given several times [default: all ports]
+    #[arg(long, value_name = "DIR|NAME")]
+    pub port: Vec<String>,
+    #[command(flatten)]
+    pub fixtures: Fixtures,
+    #[command(flatten)]
+    pub ports: Ports,
+    /// List the transcripts and run nothing; with -v say what each is about
+    #[arg(long)]
+    pub list: bool,
+    /// Print the whole transcript of each failure
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Write the results as JSON Lines
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Mutants {
+    /// The port that can be broken, by directory or name
+    #[arg(long, value_name = "DIR|NAME", default_value = "toy")]
+    pub port: String,
+    /// The list of mutants
+    #[arg(long, value_name = "FILE", default_value = "conformance/mutants.toml")]
+    pub mutants: PathBuf,
+    /// Only mutants whose name contains this; may be given several times
+    #[arg(long, value_name = "TEXT", action = ArgAction::Append)]
+    pub mutant: Vec<String>,
+    /// Play every transcript against every mutant and print all that catch it
+    #[arg(long)]
+    pub full: bool,
+    #[command(flatten)]
+    pub fixtures: Fixtures,
+    #[command(flatten)]
+    pub ports: Ports,
+}
+
+#[derive(Debug, Args)]
+pub struct Ledger {
+    /// The directory of the transcripts
+    #[arg(long, value_name = "DIR", default_value = "fixtures")]
+    pub fixtures: PathBuf,
+    /// The requirements
+    #[arg(long, value_name = "FILE", default_value = "spec/requirements.toml")]
+    pub requirements: PathBuf,
+    /// The list of mutants
+    #[arg(long, value_name = "FILE", default_value = "conformance/mutants.toml")]
+    pub mutants: PathBuf,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Makes the choice for the whole process.
+    pub fn write_global(self) {
+        match self {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::Always,
+            Color::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_is_the_default() {
+        let cli = Cli::parse_from(["acp-conformance", "--port", "./mine", "--filter", "turn"]);
+        assert!(cli.command.is_none());
+        assert_eq!(cli.run.port, ["./mine"]);
+        let cli = Cli::parse_from(["acp-conformance", "run", "--port", "./mine"]);
+        assert!(matches!(cli.command, Some(Command::Run(run)) if run.port == ["./mine"]));
+    }
+}

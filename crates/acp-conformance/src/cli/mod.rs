@@ -1,0 +1,291 @@
+//! What each subcommand does.
+
+pub mod flags;
+
+use std::{
+    env,
+    error::Error,
+    fs::{self, File},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use acp_conformance::{
+    cell::Stage,
+    events::{self, Events},
+    ledger,
+    limits::Limits,
+    mutants,
+    port::{self, Port},
+    report::Report,
+    run::{self, Plan, in_order},
+    verdict::Verdict,
+};
+use acp_fake_server::Fixture;
+use anstyle::{AnsiColor, Style};
+
+use flags::{Cli, Command};
+
+/// How errors are introduced.
+pub const ERROR: Style = AnsiColor::Red.on_default().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+
+/// Why nothing could be run.
+type Fault = Box<dyn Error>;
+
+/// Does what the command line says. False if something is red.
+pub fn main(cli: Cli) -> Result<bool, Fault> {
+    match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Run(flags) => run(flags),
+        Command::Mutants(flags) => mutants(flags),
+        Command::Ledger(flags) => ledger(flags),
+        Command::Relay => Ok(acp_fake_server::relay::run().map(|()| true)?),
+    }
+}
+
+fn run(flags: flags::Run) -> Result<bool, Fault> {
+    let fixtures = run::load_fixtures(&flags.fixtures.fixtures)?;
+    let filters = &flags.fixtures.filter;
+    if flags.list {
+        let plan = Plan::new(fixtures, Vec::new(), filters)?;
+        list(&plan.fixtures, flags.verbose);
+        return Ok(true);
+    }
+    let ports = find_ports(&flags.port, &flags.ports)?;
+    let plan = Plan::new(fixtures, ports, filters)?;
+    let stage = stage()?;
+
+    let mut events = match &flags.events {
+        Some(path) => Some(Events::begin(create(path)?, &plan.ports, plan.cells())?),
+        None => None,
+    };
+    let mut report = Report::new(&plan, flags.verbose);
+    let mut written = Ok(());
+    anstream::println!("{}", report.heading());
+    plan.run(&stage, jobs(&flags.ports), |cell| {
+        if let Some(events) = &mut events
+            && written.is_ok()
+        {
+            written = events.cell(&cell);
+        }
+        if let Some(row) = report.add(cell) {
+            anstream::println!("{row}");
+        }
+    });
+    written?;
+    anstream::print!("{}", report.conclusion());
+    if let Some(events) = events {
+        events.end(report.summary())?;
+    }
+    if let Some(path) = &flags.junit {
+        fs::write(
+            parent_made(path)?,
+            events::junit(&plan.ports, report.cells()),
+        )?;
+    }
+    Ok(report.summary().is_green())
+}
+
+fn mutants(flags: flags::Mutants) -> Result<bool, Fault> {
+    let fixtures = run::load_fixtures(&flags.fixtures.fixtures)?;
+    let mut list = mutants::load(&flags.mutants)
+        .map_err(|error| format!("{}: {error}", flags.mutants.display()))?;
+    let mut faults = mutants::faults(&list, fixtures.iter().map(|fixture| fixture.id.as_str()));
+    if !flags.mutant.is_empty() {
+        list.retain(|mutant| flags.mutant.iter().any(|part| mutant.name.contains(part)));
+    }
+    let ports = find_ports(std::slice::from_ref(&flags.port), &flags.ports)?;
+    let plan = Plan::new(fixtures, ports, &flags.fixtures.filter)?;
+    let mut stage = stage()?;
+    let jobs = jobs(&flags.ports);
+
+    // The unbroken port passes, or a mutant that fails shows nothing.
+    plan.run(&stage, jobs, |cell| {
+        if cell.verdict != Verdict::Pass {
+            faults.push(format!(
+                "unbroken, {} does not pass {}: {}",
+                cell.port, cell.fixture, cell.verdict
+            ));
+        }
+    });
+
+    stage.limits = stage.limits.impatient();
+    let port = &plan.ports[0];
+    let mut hunted = 0;
+    in_order(
+        list.len(),
+        jobs,
+        |index| {
+            let mutant = &list[index];
+            let named = |fixture: &&Fixture| flags.full || mutant.caught_by.contains(&fixture.id);
+            (
+                mutant,
+                mutants::hunt(mutant, port, plan.fixtures.iter().filter(named), &stage),
+            )
+        },
+        |(mutant, verdicts)| {
+            hunted += verdicts.len();
+            let caught: Vec<&str> = verdicts
+                .iter()
+                .filter(|(_, verdict)| verdict.is_caught())
+                .map(|(fixture, _)| fixture.id.as_str())
+                .collect();
+            if !verdicts.is_empty() {
+                let style = if caught.is_empty() { ERROR } else { GOOD };
+                let word = if caught.is_empty() {
+                    "survived"
+                } else {
+                    "caught"
+                };
+                anstream::println!(
+                    "{style}{word:8}{style:#}  {}  {}",
+                    mutant.name,
+                    caught.join(" ")
+                );
+            }
+            for (fixture, verdict) in verdicts {
+                if mutant.caught_by.contains(&fixture.id) && !verdict.is_caught() {
+                    faults.push(format!(
+                        "the mutant {} ({}) is not caught by {}: {verdict}",
+                        mutant.name, mutant.breaks, fixture.id
+                    ));
+                }
+            }
+        },
+    );
+    if hunted == 0 {
+        faults.push("no mutant was hunted, so nothing was shown".into());
+    }
+    Ok(conclude(
+        &faults,
+        &format!("{} mutants, {hunted} cells", list.len()),
+    ))
+}
+
+fn ledger(flags: flags::Ledger) -> Result<bool, Fault> {
+    let fixtures = run::load_fixtures(&flags.fixtures)?;
+    let requirements = ledger::load(&flags.requirements)
+        .map_err(|error| format!("{}: {error}", flags.requirements.display()))?;
+    let list = mutants::load(&flags.mutants)
+        .map_err(|error| format!("{}: {error}", flags.mutants.display()))?;
+    let mut faults = ledger::faults(&requirements, &fixtures);
+    let ids = fixtures.iter().map(|fixture| fixture.id.as_str());
+    faults.extend(mutants::faults(&list, ids));
+    let excluded = requirements
+        .iter()
+        .filter(|one| one.excluded.is_some())
+        .count();
+    Ok(conclude(
+        &faults,
+        &format!(
+            "{} requirements: {} with transcripts, {excluded} excluded with a reason; {} \
+             transcripts, {} mutants",
+            requirements.len(),
+            requirements.len() - excluded,
+            fixtures.len(),
+            list.len(),
+        ),
+    ))
+}
+
+/// Prints the faults and then the totals.
+fn conclude(faults: &[String], totals: &str) -> bool {
+    for fault in faults {
+        anstream::println!("{ERROR}error:{ERROR:#} {fault}");
+    }
+    let style = if faults.is_empty() { GOOD } else { ERROR };
+    anstream::println!("{style}{totals}, {} faults{style:#}", faults.len());
+    faults.is_empty()
+}
+
+fn list(fixtures: &[Fixture], verbose: bool) {
+    for fixture in fixtures {
+        if !verbose {
+            anstream::println!("{}", fixture.id);
+            continue;
+        }
+        anstream::println!("{} ({}): {}", fixture.id, fixture.level, fixture.title);
+        anstream::println!("    covers {}", fixture.covers.join(", "));
+        if !fixture.needs.is_empty() {
+            anstream::println!("    needs {}", fixture.needs.join(", "));
+        }
+        if let Some(about) = &fixture.about {
+            anstream::println!("    {about}");
+        }
+    }
+}
+
+/// The ports that are meant by `wanted`, or all; built, and their drivers located.
+fn find_ports(wanted: &[String], flags: &flags::Ports) -> Result<Vec<Port>, Fault> {
+    let named = || -> Result<Vec<Port>, Fault> {
+        let dirs = port::discover(&flags.ports)?;
+        Ok(dirs
+            .iter()
+            .map(|dir| Port::load(dir))
+            .collect::<Result<_, _>>()?)
+    };
+    let mut ports = Vec::new();
+    for want in wanted {
+        let dir = Path::new(want);
+        if dir.join("port.toml").is_file() {
+            ports.push(Port::load(dir)?);
+        } else {
+            let found = named()?.into_iter().find(|port| port.name == *want);
+            ports.push(found.ok_or_else(|| {
+                format!(
+                    "{want} is neither a directory with a port.toml nor a port in {}",
+                    flags.ports.display()
+                )
+            })?);
+        }
+    }
+    if wanted.is_empty() {
+        ports = named()?;
+    }
+    let bin_dirs: Vec<PathBuf> = env::current_exe()?
+        .parent()
+        .map(Path::to_owned)
+        .into_iter()
+        .collect();
+    for port in &mut ports {
+        if port.build.is_some() && !flags.no_build {
+            anstream::eprintln!("building the driver of {}", port.name);
+            port.build(&[])
+                .map_err(|error| format!("failed to build the driver of {}: {error}", port.name))?;
+        }
+        port.locate(&bin_dirs);
+    }
+    Ok(ports)
+}
+
+fn stage() -> Result<Stage, Fault> {
+    let program = env::current_exe()?;
+    let program = program
+        .to_str()
+        .ok_or("the path of this program is not UTF-8, which the driver protocol needs")?;
+    Ok(Stage {
+        relay: vec![program.to_owned(), "relay".into()],
+        limits: Limits::from_env()?,
+    })
+}
+
+fn jobs(flags: &flags::Ports) -> NonZeroUsize {
+    // How many processors there are may be unknown; then one cell at a time is always right.
+    flags
+        .jobs
+        .or_else(|| thread::available_parallelism().ok())
+        .unwrap_or(NonZeroUsize::MIN)
+}
+
+fn create(path: &Path) -> Result<File, Fault> {
+    File::create(parent_made(path)?)
+        .map_err(|error| format!("failed to write {}: {error}", path.display()).into())
+}
+
+fn parent_made(path: &Path) -> Result<&Path, Fault> {
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    Ok(path)
+}
