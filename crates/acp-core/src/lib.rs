@@ -1,1 +1,134 @@
-//! placeholder
+//! A coding agent that speaks the [Agent Client Protocol](https://agentclientprotocol.com) as a warm,
+//! in-process model source.
+//!
+//! [`load_acp`] starts the agent once and keeps its session warm; [`AcpModel::generate`] is then the
+//! function that an in-process LLM client takes as its model. Tools, skills and sub-agents above it stay
+//! as they are.
+//!
+//! ```no_run
+//! use acp_core::{InProcessClient, LoadOptions, load_acp};
+//!
+//! let model = load_acp(LoadOptions::new(["gemini", "--acp"]).cwd("."))?;
+//! let mut client = InProcessClient::new(|request: &_| model.generate(request));
+//! println!("{}", client.ask("What does this project do?")?);
+//! println!("{}", client.ask("And who is it for?")?); // the same process, the same session
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What a warm session saves is the agent's own start-up, once per turn. It makes neither the agent nor
+//! the protocol faster.
+//!
+//! # The engine and its drivers
+//!
+//! [`Connection`] is the protocol without a clock, a thread or a pipe: a state machine for one agent
+//! process with many sessions. The blocking driver behind [`load_acp`] is one way to run it. The contract
+//! for any driver is: *after every call, drain [`Connection::poll_output`] until it says
+//! [`Output::Wait`]; then wait for bytes, or for that instant.* This is the whole loop:
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use std::time::Instant;
+//!
+//! use acp_core::{Connection, ConnectionOptions, Event, ExitInfo, GenerateRequest, Output, TurnOptions};
+//!
+//! /// One turn over any pair of pipes.
+//! fn ask(
+//!     mut from_agent: impl Read,
+//!     mut to_agent: impl Write,
+//!     question: &str,
+//! ) -> Result<String, Box<dyn std::error::Error>> {
+//!     let mut connection = Connection::new(ConnectionOptions::new("/tmp"), Instant::now());
+//!     connection.open_lane(Instant::now());
+//!     let mut buffer = [0; 8192];
+//!     loop {
+//!         // Drain.
+//!         let _due = loop {
+//!             match connection.poll_output() {
+//!                 Output::Send(line) => to_agent.write_all(&line)?,
+//!                 Output::Event(Event::LaneOpened(lane)) => {
+//!                     let request = GenerateRequest::user(question);
+//!                     connection.prompt(lane, &request, TurnOptions::default(), Instant::now())?;
+//!                 }
+//!                 Output::Event(Event::TurnEnded(_, result)) => return Ok(result?.content),
+//!                 Output::Event(Event::LaneFailed(_, error)) => return Err(error.into()),
+//!                 Output::Wait(due) => break due,
+//!                 _ => {}
+//!             }
+//!         };
+//!         // Wait. A driver with limits also wakes at `_due` and calls `handle_timeout`.
+//!         match from_agent.read(&mut buffer)? {
+//!             0 => connection.handle_eof(ExitInfo::default(), Instant::now()),
+//!             len => connection.handle_bytes(&buffer[..len], Instant::now()),
+//!         }
+//!     }
+//! }
+//!
+//! let agent = concat!(
+//!     r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#, "\n",
+//!     r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}"#, "\n",
+//!     r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","#,
+//!     r#""update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi."}}}}"#, "\n",
+//!     r#"{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}"#, "\n",
+//! );
+//! // (A byte at a time, because this agent answers before it is asked.)
+//! struct Slow<'a>(&'a [u8]);
+//! impl Read for Slow<'_> {
+//!     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+//!         self.0.read(&mut buffer[..1])
+//!     }
+//! }
+//! assert_eq!(ask(Slow(agent.as_bytes()), std::io::sink(), "Hello?")?, "Hi.");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Platforms
+//!
+//! Linux is tested; other Unix systems should work. Windows is not supported yet, because process
+//! ownership there needs job objects.
+
+#![deny(missing_docs)]
+
+#[cfg(not(unix))]
+compile_error!("acp-core needs process groups and signals, so it runs on Unix only");
+
+// In reading order. The engine:
+mod connection;
+mod lines;
+mod permission;
+mod prompt;
+mod protocol;
+mod request;
+mod tail;
+mod text;
+mod timer;
+mod turn;
+mod wire;
+
+// The drivers, and what a host holds:
+mod blocking;
+mod client;
+mod command;
+mod error;
+mod options;
+mod process;
+mod sync;
+
+pub use blocking::{AcpModel, Canceller, Lane, Turn, load_acp};
+pub use client::{Generate, InProcessClient};
+pub use command::split_command;
+pub use connection::{
+    Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, SETTLE_LIMIT,
+    SETTLE_WINDOW, Settle, TurnId,
+};
+pub use error::{
+    AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
+};
+pub use lines::{Line, LineDecoder};
+pub use options::LoadOptions;
+pub use permission::{PermissionDecision, PermissionOption, PermissionPolicy, PermissionRequest};
+pub use prompt::{SUPERSEDES_MARKER, render_text};
+pub use protocol::{
+    AgentInfo, AuthMethod, Implementation, PROTOCOL_VERSION, PromptCapabilities, SessionInfo,
+};
+pub use request::{Content, Dropped, GenerateRequest, GenerateResponse, Message, Part, StopReason};
+pub use turn::{IDLE_STRETCH, TurnOptions};

@@ -1,0 +1,406 @@
+//! The engine: one agent process, many sessions, as a state machine.
+//!
+//! [`Connection`] owns no clock, thread or pipe. A driver tells it what happened (`handle_*`), what the
+//! host wants (`open_lane`, `prompt`, `cancel`, …), always with the time, and after every such call
+//! drains [`Connection::poll_output`] until it says [`Output::Wait`]. The crate's documentation shows
+//! the whole loop.
+
+mod incoming;
+mod lanes;
+mod turns;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::error::{AgentExited, ExitInfo, GenerateError, LoadError};
+use crate::lines::{Line, LineDecoder};
+use crate::permission::{PermissionPolicy, PermissionRequest};
+use crate::protocol::{AgentInfo, Implementation, InitializeRequest, SessionInfo, method};
+use crate::request::GenerateResponse;
+use crate::tail::Tail;
+use crate::timer::{Timer, Timers};
+use crate::turn::{Stray, Turn};
+use crate::wire::{self, RequestId};
+use lanes::Lane;
+
+/// Standard error kept for error messages, in bytes.
+const STDERR_TAIL: usize = 8 * 1024;
+/// Lines that are no message kept for error messages, in bytes.
+const NOISE_TAIL: usize = 2 * 1024;
+
+/// One serial queue of turns, served by one session of the agent at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LaneId(pub(crate) u64);
+
+/// One turn of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TurnId(pub(crate) u64);
+
+/// One permission request that the host was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PermissionId(pub(crate) u64);
+
+/// What the engine needs to know. Times of `None` are off.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConnectionOptions {
+    /// What this client says of itself in `initialize`.
+    pub client_info: Implementation,
+    /// `cwd` of every session: an absolute path.
+    pub cwd: String,
+    /// `modeId` that every session is set to.
+    pub mode: Option<String>,
+    /// Who answers permission requests.
+    pub permission: PermissionPolicy,
+    /// Longest time for `initialize`, and again for opening a session.
+    pub startup_timeout: Option<Duration>,
+    /// Longest time for the agent to end a turn that was cancelled. After it the session is given up
+    /// and the lane's next turn opens another one.
+    pub cancel_grace: Option<Duration>,
+    /// Longest time for the host's own answer to a permission request ([`PermissionPolicy::Ask`]).
+    pub permission_timeout: Option<Duration>,
+    /// When the end of a turn waits for late text.
+    pub settle: Settle,
+    /// Longest line read, in bytes. A longer one is dropped and the connection lives on.
+    pub max_line_len: usize,
+    /// Most turns that wait on one lane.
+    pub max_queue: usize,
+}
+
+impl ConnectionOptions {
+    /// The defaults, for sessions in this directory.
+    pub fn new(cwd: impl Into<String>) -> Self {
+        Self {
+            client_info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
+            cwd: cwd.into(),
+            mode: None,
+            permission: PermissionPolicy::default(),
+            startup_timeout: Some(Duration::from_secs(120)),
+            cancel_grace: Some(Duration::from_secs(10)),
+            permission_timeout: Some(Duration::from_secs(60)),
+            settle: Settle::default(),
+            max_line_len: 16 * 1024 * 1024,
+            max_queue: 1024,
+        }
+    }
+}
+
+/// When the end of a turn waits for text that is late.
+///
+/// Some agents send the last chunks after the response. The wait is [`SETTLE_WINDOW`], begins anew with
+/// each late chunk, and is at most [`SETTLE_LIMIT`] in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Settle {
+    /// Where there is a reason: the answer is empty, or this agent was late before. It costs an agent
+    /// that is never late nothing.
+    #[default]
+    Adaptive,
+    /// After every turn.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How long the end of a turn waits for late text.
+pub const SETTLE_WINDOW: Duration = Duration::from_millis(250);
+/// How long it waits in all.
+pub const SETTLE_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the driver is to do next.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Output {
+    /// Write these bytes, one whole line, to the agent's standard input.
+    Send(Vec<u8>),
+    /// Tell the host.
+    Event(Event),
+    /// Nothing more. Call [`Connection::handle_timeout`] at this instant unless something happens before.
+    Wait(Option<Instant>),
+}
+
+/// What the host is told.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A lane is warm.
+    LaneOpened(LaneId),
+    /// A lane could not be opened.
+    LaneFailed(LaneId, LoadError),
+    /// A turn has ended. Each turn ends exactly once.
+    TurnEnded(TurnId, Result<GenerateResponse, GenerateError>),
+    /// The host decides: [`Connection::answer_permission`]. Only with [`PermissionPolicy::Ask`].
+    PermissionAsked(PermissionId, PermissionRequest),
+    /// The connection is over. Every call has been told; the driver may end the process.
+    Ended(LoadError),
+}
+
+/// Where the connection stands.
+#[derive(Debug)]
+enum Phase {
+    Initializing,
+    Ready,
+    /// Every later call gets this error.
+    Ended(LoadError),
+}
+
+/// What a request of ours was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    Initialize,
+    NewSession(LaneId),
+    SetMode(LaneId),
+    Prompt(TurnId),
+}
+
+/// A permission request that the host has not answered yet.
+#[derive(Debug)]
+struct Asked {
+    request_id: RequestId,
+    request: PermissionRequest,
+}
+
+/// The engine. See the [module's documentation](self).
+#[derive(Debug)]
+pub struct Connection {
+    options: ConnectionOptions,
+    phase: Phase,
+    agent: AgentInfo,
+    decoder: LineDecoder,
+    output: VecDeque<Output>,
+    timers: Timers,
+    /// The next request id, and the next number for a lane, a turn or a permission.
+    next_request: u64,
+    next_key: u64,
+    pending: HashMap<u64, Call>,
+    lanes: BTreeMap<LaneId, Lane>,
+    lane_of_session: HashMap<String, LaneId>,
+    turns: HashMap<TurnId, Turn>,
+    asked: BTreeMap<PermissionId, Asked>,
+    stderr: Tail,
+    noise: Tail,
+    /// Whether this agent has sent text after the end of a turn.
+    late_seen: bool,
+    /// Each turn reports what was added while it ran.
+    stray: Stray,
+}
+
+impl Connection {
+    /// Begins with `initialize`.
+    pub fn new(options: ConnectionOptions, now: Instant) -> Self {
+        let mut connection = Self {
+            decoder: LineDecoder::new(options.max_line_len),
+            phase: Phase::Initializing,
+            agent: AgentInfo::default(),
+            output: VecDeque::new(),
+            timers: Timers::default(),
+            next_request: 1,
+            next_key: 1,
+            pending: HashMap::new(),
+            lanes: BTreeMap::new(),
+            lane_of_session: HashMap::new(),
+            turns: HashMap::new(),
+            asked: BTreeMap::new(),
+            stderr: Tail::new(STDERR_TAIL),
+            noise: Tail::new(NOISE_TAIL),
+            late_seen: false,
+            stray: Stray::default(),
+            options,
+        };
+        let client_info = connection.options.client_info.clone();
+        connection.send_request(
+            Call::Initialize,
+            method::INITIALIZE,
+            InitializeRequest::new(&client_info),
+        );
+        let limit = connection.options.startup_timeout;
+        connection.timers.set_after(Timer::Initialize, now, limit);
+        connection
+    }
+
+    // Getters.
+
+    /// What the agent said of itself; empty until `initialize` is answered.
+    pub fn agent(&self) -> &AgentInfo {
+        &self.agent
+    }
+
+    /// Whether the connection has not ended.
+    pub fn is_open(&self) -> bool {
+        !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// The session that serves a lane now.
+    pub fn session(&self, lane: LaneId) -> Option<&SessionInfo> {
+        self.lanes.get(&lane)?.session.as_ref()
+    }
+
+    /// The answer text of a running turn so far; it only grows.
+    pub fn turn_text(&self, turn: TurnId) -> Option<&str> {
+        self.turns.get(&turn).map(Turn::text)
+    }
+
+    /// The end of the agent's standard error, and of what else it wrote that is no message.
+    pub fn diagnostics(&self) -> String {
+        let mut text = self.stderr.text();
+        let noise = self.noise.text();
+        if !noise.is_empty() {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str("on standard output, and no ACP message:\n");
+            text.push_str(&noise);
+        }
+        text
+    }
+
+    // What happened.
+
+    /// Takes bytes from the agent's standard output, in any portions.
+    pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
+        // Taken out for the borrow: lines lie in the decoder while the connection handles them.
+        let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
+        decoder.feed(bytes, |line| self.handle_decoded(line, now));
+        self.decoder = decoder;
+    }
+
+    /// Takes one line from the agent's standard output, without its newline.
+    pub fn handle_line(&mut self, line: &[u8], now: Instant) {
+        if self.is_open() {
+            self.handle_message(&String::from_utf8_lossy(line), now);
+        }
+    }
+
+    /// Takes bytes from the agent's standard error.
+    pub fn handle_stderr(&mut self, bytes: &[u8]) {
+        self.stderr.push(bytes);
+    }
+
+    /// The agent's standard output has ended, or its process has. Every call ends with an error that
+    /// carries `exit`.
+    pub fn handle_eof(&mut self, exit: ExitInfo, now: Instant) {
+        let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
+        decoder.finish(|line| self.handle_decoded(line, now));
+        let stderr_tail = self.diagnostics();
+        self.end(LoadError::AgentExited(Box::new(AgentExited {
+            exit,
+            stderr_tail,
+        })));
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(timer) = self.timers.pop(now) {
+            self.handle_timer(timer, now);
+        }
+    }
+
+    // What the host wants. `open_lane` is in `lanes`, `prompt` and `cancel` are in `turns`,
+    // `answer_permission` is in `incoming`.
+
+    /// Ends every call with [`LoadError::Closed`] or [`GenerateError::Closed`]. The driver then ends the
+    /// process.
+    pub fn close(&mut self) {
+        self.end(LoadError::Closed);
+    }
+
+    /// What to do next; call it until it says [`Output::Wait`], after every other call.
+    pub fn poll_output(&mut self) -> Output {
+        self.output
+            .pop_front()
+            .unwrap_or_else(|| Output::Wait(self.timers.next()))
+    }
+
+    fn handle_decoded(&mut self, line: Line<'_>, now: Instant) {
+        match line {
+            Line::Whole(bytes) => self.handle_line(bytes, now),
+            Line::TooLong { len } => {
+                let limit = self.options.max_line_len;
+                self.note_noise(&format!("(a line of {len} bytes; the limit is {limit})"));
+            }
+        }
+    }
+
+    fn handle_timer(&mut self, timer: Timer, now: Instant) {
+        match timer {
+            Timer::Initialize => {
+                let error = self.startup_timeout(method::INITIALIZE);
+                self.end(error);
+            }
+            Timer::OpenSession(lane) => self.open_session_timeout(lane, now),
+            Timer::Idle(turn) => self.idle_timeout(turn, now),
+            Timer::Deadline(turn) => self.deadline(turn, now),
+            Timer::CancelGrace(turn) => self.cancel_grace_over(turn, now),
+            Timer::Settle(turn) => self.settled(turn, now),
+            Timer::Permission(id) => self.permission_timeout(id),
+        }
+    }
+
+    /// Ends everything with this error. Later calls get it too.
+    fn end(&mut self, error: LoadError) {
+        if !self.is_open() {
+            return;
+        }
+        self.timers.clear();
+        self.pending.clear();
+        self.asked.clear();
+        let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();
+        turns.sort_by_key(|turn| turn.id);
+        for turn in turns {
+            let id = turn.id;
+            // A turn that was answered and only waited for late text has its answer.
+            let result = if turn.answer.is_some() {
+                turn.finish(&self.agent.auth_methods, || self.diagnostics())
+            } else {
+                Err(error.clone().into_turn(turn.into_partial()))
+            };
+            self.event(Event::TurnEnded(id, result));
+        }
+        for (&id, lane) in &mut self.lanes {
+            if lane.fail_if_opening() {
+                self.output
+                    .push_back(Output::Event(Event::LaneFailed(id, error.clone())));
+            }
+        }
+        self.event(Event::Ended(error.clone()));
+        self.phase = Phase::Ended(error);
+    }
+
+    fn startup_timeout(&self, method: &'static str) -> LoadError {
+        LoadError::StartupTimeout {
+            method,
+            limit: self.options.startup_timeout.unwrap_or_default(),
+            stderr_tail: self.diagnostics(),
+        }
+    }
+
+    /// Keeps a line that is no message, for diagnostics.
+    fn note_noise(&mut self, line: &str) {
+        self.stray.noise += 1;
+        self.noise.push(line.as_bytes());
+        self.noise.push(b"\n");
+    }
+
+    fn event(&mut self, event: Event) {
+        self.output.push_back(Output::Event(event));
+    }
+
+    fn send(&mut self, line: Vec<u8>) {
+        self.output.push_back(Output::Send(line));
+    }
+
+    fn send_request<P: Serialize>(&mut self, call: Call, method: &str, params: P) {
+        let id = self.next_request;
+        self.next_request += 1;
+        self.pending.insert(id, call);
+        self.send(wire::request(id, method, params));
+    }
+
+    fn new_key(&mut self) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        key
+    }
+}

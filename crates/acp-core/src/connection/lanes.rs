@@ -1,0 +1,320 @@
+//! Lanes: opening a session, and opening another one where the old one was given up.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::{Call, Connection, Event, LaneId, Phase, TurnId};
+use crate::error::{AuthRequired, InvalidResponse, LoadError};
+use crate::protocol::{
+    ErrorObject, NewSessionRequest, SessionInfo, SetSessionModeRequest, method, read_session,
+};
+use crate::timer::Timer;
+use crate::turn::rejected;
+use crate::wire::{Outcome, code};
+
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    state: LaneState,
+    /// The session that serves the lane, or served it last.
+    pub(super) session: Option<SessionInfo>,
+    pub(super) running: Option<TurnId>,
+    pub(super) queue: VecDeque<TurnId>,
+    /// Turns that this session has ended.
+    pub(super) turns_done: u64,
+    /// Message chunks since the last turn.
+    pub(super) outside_turn: u64,
+}
+
+#[derive(Debug, Default)]
+enum LaneState {
+    /// `initialize` is not answered yet.
+    #[default]
+    Waiting,
+    /// `session/new` is out, or `session/set_mode`.
+    Opening {
+        /// The request that is out.
+        method: &'static str,
+        /// Whether the host still waits for [`Event::LaneOpened`].
+        first: bool,
+    },
+    Ready,
+    /// The session was given up. The next turn opens another one.
+    GivenUp,
+    Failed(LoadError),
+    Closed,
+}
+
+impl Lane {
+    /// Whether turns can be put on the lane; otherwise why not.
+    pub(super) fn usable(&self) -> Result<(), LoadError> {
+        match &self.state {
+            LaneState::Ready | LaneState::GivenUp => Ok(()),
+            LaneState::Opening { first: false, .. } => Ok(()),
+            LaneState::Waiting | LaneState::Opening { .. } => Err(LoadError::InvalidOptions(
+                "the lane is not open yet".to_owned(),
+            )),
+            LaneState::Failed(error) => Err(error.clone()),
+            LaneState::Closed => Err(LoadError::Closed),
+        }
+    }
+
+    /// Marks a lane that the host still waits for as failed; whether it was one.
+    pub(super) fn fail_if_opening(&mut self) -> bool {
+        let opening = matches!(
+            self.state,
+            LaneState::Waiting | LaneState::Opening { first: true, .. }
+        );
+        self.state = LaneState::Closed;
+        opening
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.state, LaneState::Closed)
+    }
+
+    /// Never uses this session again.
+    pub(super) fn give_up_session(&mut self) {
+        self.state = LaneState::GivenUp;
+    }
+}
+
+impl Connection {
+    /// Opens a lane: a session of its own. It is warm with [`Event::LaneOpened`].
+    pub fn open_lane(&mut self, now: Instant) -> LaneId {
+        let id = LaneId(self.new_key());
+        match &self.phase {
+            Phase::Ended(error) => {
+                let error = error.clone();
+                self.event(Event::LaneFailed(id, error));
+            }
+            Phase::Initializing => {
+                self.lanes.insert(id, Lane::default());
+            }
+            Phase::Ready => {
+                self.lanes.insert(id, Lane::default());
+                self.open_session(id, true, now);
+            }
+        }
+        id
+    }
+
+    /// Gives up a lane: its turns end with `closed`, and its session is not used again.
+    pub fn close_lane(&mut self, id: LaneId, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let opening = lane.fail_if_opening();
+        let running = lane.running;
+        let queued: Vec<TurnId> = lane.queue.drain(..).collect();
+        if opening {
+            self.timers.stop(Timer::OpenSession(id));
+            self.event(Event::LaneFailed(id, LoadError::Closed));
+        }
+        for turn in queued {
+            self.fail_turn(turn, LoadError::Closed);
+        }
+        match running {
+            // The lane is forgotten when the turn has ended.
+            Some(turn) => self.cancel(turn, now),
+            None => self.forget_lane(id),
+        }
+    }
+
+    pub(super) fn forget_lane(&mut self, id: LaneId) {
+        let session = self.lanes.remove(&id).and_then(|lane| lane.session);
+        if let Some(session) = session {
+            self.lane_of_session.remove(&session.session_id);
+        }
+    }
+
+    /// `initialize` is answered: the lanes that waited for it can open.
+    pub(super) fn open_waiting_lanes(&mut self, now: Instant) {
+        let waiting: Vec<LaneId> = self
+            .lanes
+            .iter()
+            .filter(|(_, lane)| matches!(lane.state, LaneState::Waiting))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in waiting {
+            self.open_session(id, true, now);
+        }
+    }
+
+    fn open_session(&mut self, id: LaneId, first: bool, now: Instant) {
+        if let Some(lane) = self.lanes.get_mut(&id) {
+            lane.state = LaneState::Opening {
+                method: method::SESSION_NEW,
+                first,
+            };
+            let cwd = self.options.cwd.clone();
+            self.send_request(
+                Call::NewSession(id),
+                method::SESSION_NEW,
+                NewSessionRequest {
+                    cwd: &cwd,
+                    mcp_servers: [],
+                },
+            );
+            let limit = self.options.startup_timeout;
+            self.timers.set_after(Timer::OpenSession(id), now, limit);
+        }
+    }
+
+    pub(super) fn session_answered(&mut self, id: LaneId, outcome: Outcome<'_>, now: Instant) {
+        let read = self.read_outcome(method::SESSION_NEW, outcome, |result| {
+            let info = read_session(result)?;
+            if self.lane_of_session.contains_key(&info.session_id) {
+                // Two lanes on one session would mix two conversations.
+                return Err(format!(
+                    "its `sessionId` {:?} is in use already",
+                    info.session_id
+                ));
+            }
+            Ok(info)
+        });
+        let Some(lane) = self.opening_lane(id) else {
+            return;
+        };
+        let info = match read {
+            Ok(info) => info,
+            Err(error) => return self.opening_failed(id, error, now),
+        };
+        let session_id = info.session_id.clone();
+        lane.session = Some(info);
+        lane.turns_done = 0;
+        lane.outside_turn = 0;
+        self.lane_of_session.insert(session_id.clone(), id);
+        let Some(mode) = self.options.mode.clone() else {
+            return self.lane_ready(id, now);
+        };
+        if let Some(lane) = self.opening_lane(id)
+            && let LaneState::Opening { method, .. } = &mut lane.state
+        {
+            *method = method::SESSION_SET_MODE;
+        }
+        self.send_request(
+            Call::SetMode(id),
+            method::SESSION_SET_MODE,
+            SetSessionModeRequest {
+                session_id: &session_id,
+                mode_id: &mode,
+            },
+        );
+    }
+
+    pub(super) fn mode_answered(&mut self, id: LaneId, outcome: Outcome<'_>, now: Instant) {
+        // Agents answer `{}` or null; there is nothing to read.
+        let read = self.read_outcome(method::SESSION_SET_MODE, outcome, |_| Ok(()));
+        if self.opening_lane(id).is_none() {
+            return;
+        }
+        match read {
+            Ok(()) => self.lane_ready(id, now),
+            Err(error) => self.opening_failed(id, error, now),
+        }
+    }
+
+    fn lane_ready(&mut self, id: LaneId, now: Instant) {
+        self.timers.stop(Timer::OpenSession(id));
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let first = matches!(lane.state, LaneState::Opening { first: true, .. });
+        lane.state = LaneState::Ready;
+        if first {
+            self.event(Event::LaneOpened(id));
+        }
+        self.start_next(id, now);
+    }
+
+    fn opening_failed(&mut self, id: LaneId, error: LoadError, now: Instant) {
+        self.timers.stop(Timer::OpenSession(id));
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if matches!(lane.state, LaneState::Opening { first: true, .. }) {
+            lane.state = LaneState::Failed(error.clone());
+            self.event(Event::LaneFailed(id, error));
+            return;
+        }
+        // The turn that wanted the session ends; the one behind it may have more luck.
+        lane.state = LaneState::GivenUp;
+        if let Some(turn) = lane.queue.pop_front() {
+            self.fail_turn(turn, error);
+        }
+        self.start_next(id, now);
+    }
+
+    pub(super) fn open_session_timeout(&mut self, id: LaneId, now: Instant) {
+        let method = match self.lanes.get(&id).map(|lane| &lane.state) {
+            Some(LaneState::Opening { method, .. }) => *method,
+            _ => return,
+        };
+        // A late answer opens a session that nobody uses; it must not be taken for the next one.
+        self.pending.retain(
+            |_, call| !matches!(call, Call::NewSession(lane) | Call::SetMode(lane) if *lane == id),
+        );
+        let error = self.startup_timeout(method);
+        self.opening_failed(id, error, now);
+    }
+
+    /// Starts the lane's next turn, if the lane is free and has one.
+    pub(super) fn start_next(&mut self, id: LaneId, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        if lane.running.is_some() || lane.queue.is_empty() {
+            return;
+        }
+        match lane.state {
+            LaneState::Ready => {
+                if let Some(turn) = lane.queue.pop_front() {
+                    lane.running = Some(turn);
+                    self.send_prompt(turn, id, now);
+                }
+            }
+            LaneState::GivenUp => {
+                if let Some(old) = lane.session.take() {
+                    self.lane_of_session.remove(&old.session_id);
+                }
+                self.open_session(id, false, now);
+            }
+            _ => {}
+        }
+    }
+
+    fn opening_lane(&mut self, id: LaneId) -> Option<&mut Lane> {
+        self.lanes
+            .get_mut(&id)
+            .filter(|lane| matches!(lane.state, LaneState::Opening { .. }))
+    }
+
+    /// An answer to a request of the handshake, as its value or as the error the host sees.
+    pub(super) fn read_outcome<T>(
+        &self,
+        method: &'static str,
+        outcome: Outcome<'_>,
+        read: impl FnOnce(&serde_json::value::RawValue) -> Result<T, String>,
+    ) -> Result<T, LoadError> {
+        let invalid = |detail: String| {
+            LoadError::InvalidResponse(Box::new(InvalidResponse { method, detail }))
+        };
+        match outcome {
+            Outcome::Result(result) => read(result).map_err(invalid),
+            Outcome::Malformed(why) => Err(invalid(why.to_owned())),
+            Outcome::Error(error) => Err(self.refusal(method, crate::protocol::read_error(error))),
+        }
+    }
+
+    fn refusal(&self, method: &'static str, error: ErrorObject) -> LoadError {
+        if error.code == code::AUTH_REQUIRED {
+            LoadError::AuthRequired(Box::new(AuthRequired {
+                method,
+                methods: self.agent.auth_methods.clone(),
+                message: error.message,
+            }))
+        } else {
+            LoadError::Rejected(Box::new(rejected(method, error)))
+        }
+    }
+}

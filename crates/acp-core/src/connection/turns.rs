@@ -1,0 +1,287 @@
+//! Turns: from the queue to the wire, and every way in which they end.
+
+use std::time::{Duration, Instant};
+
+use super::{Call, Connection, Event, LaneId, Phase, SETTLE_LIMIT, SETTLE_WINDOW, Settle, TurnId};
+use crate::error::{GenerateError, LoadError};
+use crate::permission::PermissionDecision;
+use crate::prompt;
+use crate::protocol::{CancelNotification, PromptRequest, PromptResult, method};
+use crate::request::GenerateRequest;
+use crate::timer::Timer;
+use crate::turn::{Answer, CancelCause, IDLE_STRETCH, Stage, Turn, TurnOptions};
+use crate::wire;
+
+impl Connection {
+    /// Puts a turn on a lane. Turns of one lane run one after the other, in this order; each ends with
+    /// one [`Event::TurnEnded`].
+    ///
+    /// # Errors
+    ///
+    /// `invalid_request` if the request holds content that the agent does not take, `busy` if the
+    /// lane's queue is full, and whatever ended the lane or the connection. Nothing has been sent then.
+    pub fn prompt(
+        &mut self,
+        lane: LaneId,
+        request: &GenerateRequest,
+        options: TurnOptions,
+        now: Instant,
+    ) -> Result<TurnId, GenerateError> {
+        if let Phase::Ended(error) = &self.phase {
+            return Err(error.clone().into_turn(String::new()));
+        }
+        let queued = match self.lanes.get(&lane) {
+            Some(state) => {
+                state
+                    .usable()
+                    .map_err(|error| error.into_turn(String::new()))?;
+                state.queue.len()
+            }
+            None => {
+                return Err(GenerateError::Closed {
+                    partial: String::new(),
+                });
+            }
+        };
+        if queued >= self.options.max_queue {
+            return Err(GenerateError::Busy { queued });
+        }
+        let blocks =
+            prompt::render(request, self.agent.prompt).map_err(GenerateError::InvalidRequest)?;
+        let id = TurnId(self.new_key());
+        self.turns
+            .insert(id, Turn::new(id, lane, blocks, options, now));
+        self.timers
+            .set_after(Timer::Deadline(id), now, options.deadline);
+        if let Some(lane) = self.lanes.get_mut(&lane) {
+            lane.queue.push_back(id);
+        }
+        self.start_next(lane, now);
+        Ok(id)
+    }
+
+    /// Cancels a turn. One that waits ends at once and is never sent; one that runs ends when the agent
+    /// has confirmed it, or after [`cancel_grace`](super::ConnectionOptions::cancel_grace); for one that
+    /// has ended nothing happens.
+    pub fn cancel(&mut self, turn: TurnId, now: Instant) {
+        self.cancel_because(turn, CancelCause::Host, now);
+    }
+
+    /// The turn that a lane runs now.
+    pub fn running(&self, lane: LaneId) -> Option<TurnId> {
+        self.lanes.get(&lane)?.running
+    }
+
+    pub(super) fn send_prompt(&mut self, id: TurnId, lane: LaneId, now: Instant) {
+        let (Some(turn), Some(lane)) = (self.turns.get_mut(&id), self.lanes.get_mut(&lane)) else {
+            return;
+        };
+        let session = lane.session.as_ref();
+        let session_id = session.map_or("", |session| &session.session_id).to_owned();
+        turn.stage = Stage::Running;
+        turn.last_activity = now;
+        turn.stray_before = self.stray;
+        turn.dropped.outside_turn = std::mem::take(&mut lane.outside_turn);
+        let blocks = std::mem::take(&mut turn.prompt);
+        let idle = turn.options.idle_timeout;
+        self.timers.set_after(Timer::Idle(id), now, idle);
+        self.send_request(
+            Call::Prompt(id),
+            method::SESSION_PROMPT,
+            PromptRequest {
+                session_id: &session_id,
+                prompt: &blocks,
+            },
+        );
+    }
+
+    /// The agent has answered the prompt.
+    pub(super) fn prompt_answered(&mut self, id: TurnId, answer: Answer, now: Instant) {
+        let Some(turn) = self.turns.get_mut(&id) else {
+            return;
+        };
+        let wait = turn.cancel.is_none()
+            && match (&answer, self.options.settle) {
+                (Answer::Error(_) | Answer::Invalid(_), _) | (_, Settle::Never) => false,
+                (_, Settle::Always) => true,
+                (Answer::Result(result), Settle::Adaptive) => {
+                    self.late_seen || (turn.text().is_empty() && ended_well(result))
+                }
+            };
+        turn.answer = Some(answer);
+        self.timers.stop(Timer::Idle(id));
+        self.timers.stop(Timer::CancelGrace(id));
+        self.answer_asked_of(id, PermissionDecision::Cancelled);
+        if wait {
+            if let Some(turn) = self.turns.get_mut(&id) {
+                turn.stage = Stage::Settling {
+                    until: now + SETTLE_LIMIT,
+                };
+            }
+            self.timers.set(Timer::Settle(id), now + SETTLE_WINDOW);
+        } else {
+            self.end_turn(id, now);
+        }
+    }
+
+    /// Late text has come while the turn settles: the window begins anew.
+    pub(super) fn settle_again(&mut self, id: TurnId, now: Instant) {
+        if let Some(turn) = self.turns.get(&id)
+            && let Stage::Settling { until } = turn.stage
+        {
+            self.late_seen = true;
+            let at = until.min(now + SETTLE_WINDOW);
+            self.timers.set(Timer::Settle(id), at);
+        }
+    }
+
+    pub(super) fn settled(&mut self, id: TurnId, now: Instant) {
+        self.end_turn(id, now);
+    }
+
+    /// Nothing has come for a while. The clock is read lazily, so that a chunk costs one store: the
+    /// timer is moved on if something came since it was set.
+    pub(super) fn idle_timeout(&mut self, id: TurnId, now: Instant) {
+        let Some(turn) = self.turns.get(&id) else {
+            return;
+        };
+        let Some(limit) = turn.options.idle_timeout else {
+            return;
+        };
+        let stretched = turn.has_open_tools() || self.is_asked_of(turn.lane);
+        let allowed = if stretched {
+            limit.saturating_mul(IDLE_STRETCH)
+        } else {
+            limit
+        };
+        match turn.last_activity.checked_add(allowed) {
+            Some(due) if due <= now => self.cancel_because(id, CancelCause::Idle(limit), now),
+            Some(due) => self.timers.set(Timer::Idle(id), due),
+            None => {}
+        }
+    }
+
+    /// The session has shown a sign of life that ends a stretch of the idle clock.
+    pub(super) fn idle_from_now(&mut self, id: TurnId, now: Instant) {
+        if let Some(turn) = self.turns.get(&id)
+            && turn.stage == Stage::Running
+            && turn.cancel.is_none()
+        {
+            let limit = turn.options.idle_timeout;
+            self.timers.set_after(Timer::Idle(id), now, limit);
+        }
+    }
+
+    pub(super) fn deadline(&mut self, id: TurnId, now: Instant) {
+        let limit = self
+            .turns
+            .get(&id)
+            .and_then(|turn| turn.options.deadline)
+            .unwrap_or(Duration::ZERO);
+        self.cancel_because(id, CancelCause::Deadline(limit), now);
+    }
+
+    /// The agent has ignored the cancel: the turn ends without it, and so does its session, because
+    /// what it still sends cannot be told from an answer to the next prompt.
+    pub(super) fn cancel_grace_over(&mut self, id: TurnId, now: Instant) {
+        if let Some(lane) = self.turns.get(&id).map(|turn| turn.lane)
+            && let Some(lane) = self.lanes.get_mut(&lane)
+        {
+            lane.give_up_session();
+        }
+        self.pending.retain(|_, call| *call != Call::Prompt(id));
+        self.end_turn(id, now);
+    }
+
+    fn cancel_because(&mut self, id: TurnId, cause: CancelCause, now: Instant) {
+        let Some(turn) = self.turns.get_mut(&id) else {
+            return;
+        };
+        match turn.stage {
+            // It was answered already: the cancel is too late, and the answer stands.
+            Stage::Settling { .. } => self.end_turn(id, now),
+            Stage::Queued => {
+                turn.cancel = Some(cause);
+                let lane = turn.lane;
+                if let Some(lane) = self.lanes.get_mut(&lane) {
+                    lane.queue.retain(|&queued| queued != id);
+                }
+                self.end_turn(id, now);
+            }
+            // The first cause counts, and one `session/cancel` is enough.
+            Stage::Running if turn.cancel.is_some() => {}
+            Stage::Running => {
+                turn.cancel = Some(cause);
+                let session = self
+                    .lanes
+                    .get(&turn.lane)
+                    .and_then(|lane| lane.session.as_ref());
+                if let Some(session) = session {
+                    let line = wire::notification(
+                        method::SESSION_CANCEL,
+                        CancelNotification {
+                            session_id: &session.session_id,
+                        },
+                    );
+                    self.send(line);
+                }
+                self.timers.stop(Timer::Idle(id));
+                self.timers.stop(Timer::Deadline(id));
+                let grace = self.options.cancel_grace;
+                self.timers.set_after(Timer::CancelGrace(id), now, grace);
+                self.answer_asked_of(id, PermissionDecision::Cancelled);
+            }
+        }
+    }
+
+    /// Ends a turn with what it came to, and lets the lane go on.
+    fn end_turn(&mut self, id: TurnId, now: Instant) {
+        let Some(mut turn) = self.turns.remove(&id) else {
+            return;
+        };
+        self.stop_turn_timers(id);
+        if turn.stage != Stage::Queued {
+            turn.dropped.noise = self.stray.noise - turn.stray_before.noise;
+            turn.dropped.other_sessions =
+                self.stray.other_sessions - turn.stray_before.other_sessions;
+        }
+        let lane = turn.lane;
+        if let Some(lane) = self.lanes.get_mut(&lane)
+            && lane.running == Some(id)
+        {
+            lane.running = None;
+            lane.turns_done += 1;
+            if lane.is_closed() {
+                self.forget_lane(turn.lane);
+            }
+        }
+        let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());
+        self.event(Event::TurnEnded(id, result));
+        self.start_next(lane, now);
+    }
+
+    /// Ends a turn that never ran.
+    pub(super) fn fail_turn(&mut self, id: TurnId, error: LoadError) {
+        if let Some(turn) = self.turns.remove(&id) {
+            self.stop_turn_timers(id);
+            let result = Err(error.into_turn(turn.into_partial()));
+            self.event(Event::TurnEnded(id, result));
+        }
+    }
+
+    fn stop_turn_timers(&mut self, id: TurnId) {
+        for timer in [
+            Timer::Idle(id),
+            Timer::Deadline(id),
+            Timer::CancelGrace(id),
+            Timer::Settle(id),
+        ] {
+            self.timers.stop(timer);
+        }
+    }
+}
+
+/// Whether the agent says that the turn ended as it should.
+fn ended_well(result: &PromptResult) -> bool {
+    result.stop_reason == "\"end_turn\""
+}

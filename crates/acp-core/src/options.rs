@@ -1,0 +1,244 @@
+//! How an agent is started and used.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::connection::{ConnectionOptions, Settle};
+use crate::error::LoadError;
+use crate::permission::{PermissionDecision, PermissionPolicy, PermissionRequest};
+use crate::protocol::Implementation;
+use crate::turn::TurnOptions;
+
+/// The host's own answer to a permission request.
+pub(crate) type PermissionCallback =
+    Arc<dyn Fn(&PermissionRequest) -> PermissionDecision + Send + Sync>;
+
+/// How [`load_acp`](crate::load_acp) starts an agent, and how its turns run.
+///
+/// Only the command is needed. All times can be switched off with `None`.
+///
+/// | option | default |
+/// | --- | --- |
+/// | working directory | the host's own |
+/// | session mode | the agent's own |
+/// | permission requests | the first option whose kind starts with `allow` |
+/// | start-up limit (`initialize`, and again `session/new` with `session/set_mode`) | 120 s |
+/// | idle limit of a turn | 5 min, 6 times as long while a tool call is open |
+/// | absolute limit of a turn | off |
+/// | wait for a cancelled turn to end | 10 s |
+/// | wait for the host's answer to a permission request | 60 s |
+/// | late text after a turn | waited for where there is a reason, see [`Settle`] |
+/// | a turn without text | an error |
+/// | longest line read | 16 MiB |
+/// | turns waiting on one lane | 1024 |
+/// | end of the process | 1 s after its input has ended SIGTERM, 2 s later SIGKILL |
+#[derive(Clone)]
+pub struct LoadOptions {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) env: Vec<(OsString, Option<OsString>)>,
+    pub(crate) permission_callback: Option<PermissionCallback>,
+    pub(crate) turn: TurnOptions,
+    pub(crate) eof_grace: Duration,
+    pub(crate) term_grace: Duration,
+    /// Everything that the engine takes; its `cwd` is filled in when the agent is started.
+    pub(crate) connection: ConnectionOptions,
+}
+
+impl LoadOptions {
+    /// Options for the agent that this command starts: a program and its arguments, as they are. No
+    /// shell reads them; [`split_command`](crate::split_command) makes them of one string.
+    pub fn new<I>(command: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<OsString>,
+    {
+        Self {
+            command: command.into_iter().map(Into::into).collect(),
+            cwd: None,
+            env: Vec::new(),
+            permission_callback: None,
+            turn: TurnOptions::default().idle_timeout(Duration::from_secs(300)),
+            eof_grace: Duration::from_secs(1),
+            term_grace: Duration::from_secs(2),
+            connection: ConnectionOptions::new(String::new()),
+        }
+    }
+
+    /// The working directory of the process and of its sessions. A relative path is relative to the
+    /// host's own directory; it must exist.
+    #[must_use]
+    pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(path.into());
+        self
+    }
+
+    /// Sets an environment variable of the process, beside those of the host.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Keeps an environment variable of the host from the process.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), None));
+        self
+    }
+
+    /// The session mode (`modeId`) that every session is set to. An agent that rejects it is an error:
+    /// a mode may be there to restrict what it does.
+    #[must_use]
+    pub fn mode(mut self, mode: impl Into<String>) -> Self {
+        self.connection.mode = Some(mode.into());
+        self
+    }
+
+    /// How permission requests are answered. For [`PermissionPolicy::Ask`] use
+    /// [`LoadOptions::ask_permission`].
+    #[must_use]
+    pub fn permission(mut self, policy: PermissionPolicy) -> Self {
+        self.connection.permission = policy;
+        self
+    }
+
+    /// Asks the host about each permission request. The function runs on a thread of its own, so it may
+    /// take its time; what it does not answer within
+    /// [`permission_timeout`](LoadOptions::permission_timeout), or panics at, is refused.
+    #[must_use]
+    pub fn ask_permission(
+        mut self,
+        decide: impl Fn(&PermissionRequest) -> PermissionDecision + Send + Sync + 'static,
+    ) -> Self {
+        self.connection.permission = PermissionPolicy::Ask;
+        self.permission_callback = Some(Arc::new(decide));
+        self
+    }
+
+    /// Longest time for the host's own answer to a permission request.
+    #[must_use]
+    pub fn permission_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.connection.permission_timeout = limit.into();
+        self
+    }
+
+    /// Longest time for the agent to answer `initialize`, and again to open a session.
+    #[must_use]
+    pub fn startup_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.connection.startup_timeout = limit.into();
+        self
+    }
+
+    /// Limits of every turn that does not bring its own.
+    #[must_use]
+    pub fn turn_options(mut self, turn: TurnOptions) -> Self {
+        self.turn = turn;
+        self
+    }
+
+    /// Longest silence of a turn's session, see [`TurnOptions::idle_timeout`].
+    #[must_use]
+    pub fn idle_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.turn.idle_timeout = limit.into();
+        self
+    }
+
+    /// Absolute limit of a turn, see [`TurnOptions::deadline`].
+    #[must_use]
+    pub fn deadline(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.turn.deadline = limit.into();
+        self
+    }
+
+    /// Whether `end_turn` without any text is an answer.
+    #[must_use]
+    pub fn allow_empty_turn(mut self, allow: bool) -> Self {
+        self.turn.allow_empty = allow;
+        self
+    }
+
+    /// Longest time for the agent to end a cancelled turn. After it the turn ends all the same and the
+    /// lane's next turn gets a new session.
+    #[must_use]
+    pub fn cancel_grace(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.connection.cancel_grace = limit.into();
+        self
+    }
+
+    /// When the end of a turn waits for late text.
+    #[must_use]
+    pub fn settle(mut self, settle: Settle) -> Self {
+        self.connection.settle = settle;
+        self
+    }
+
+    /// Longest line read, in bytes. A longer one is dropped, counted as noise, and the session lives on.
+    #[must_use]
+    pub fn max_line_len(mut self, bytes: usize) -> Self {
+        self.connection.max_line_len = bytes;
+        self
+    }
+
+    /// Most turns that wait on one lane; one more is `busy`.
+    #[must_use]
+    pub fn max_queue(mut self, turns: usize) -> Self {
+        self.connection.max_queue = turns;
+        self
+    }
+
+    /// What this client says of itself to the agent.
+    #[must_use]
+    pub fn client_info(mut self, info: Implementation) -> Self {
+        self.connection.client_info = info;
+        self
+    }
+
+    /// How long the process may take to exit after its input has ended, before it gets SIGTERM.
+    #[must_use]
+    pub fn eof_grace(mut self, wait: Duration) -> Self {
+        self.eof_grace = wait;
+        self
+    }
+
+    /// How long the process may take to exit after SIGTERM, before it gets SIGKILL.
+    #[must_use]
+    pub fn term_grace(mut self, wait: Duration) -> Self {
+        self.term_grace = wait;
+        self
+    }
+
+    /// The working directory as agents want it: absolute, and there.
+    pub(crate) fn resolve_cwd(&self) -> Result<PathBuf, LoadError> {
+        let path = self.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
+        let invalid = |why: &dyn fmt::Display| {
+            LoadError::InvalidOptions(format!(
+                "the working directory `{}` cannot be used: {why}",
+                path.display()
+            ))
+        };
+        let absolute = std::path::absolute(&path).map_err(|error| invalid(&error))?;
+        match absolute.metadata() {
+            Ok(metadata) if metadata.is_dir() => Ok(absolute),
+            Ok(_) => Err(invalid(&"it is not a directory")),
+            Err(error) => Err(invalid(&error)),
+        }
+    }
+}
+
+impl fmt::Debug for LoadOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values of variables are often secrets.
+        let names: Vec<_> = self.env.iter().map(|(name, _)| name).collect();
+        f.debug_struct("LoadOptions")
+            .field("command", &self.command)
+            .field("cwd", &self.cwd)
+            .field("env", &names)
+            .field("turn", &self.turn)
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
+    }
+}

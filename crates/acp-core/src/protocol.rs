@@ -1,0 +1,403 @@
+//! The ACP v1 types this client uses: read leniently, written strictly.
+//!
+//! Reading: null and absent mean the same, a value of the wrong type means "not there", unknown
+//! members are skipped. Only what a rule depends on can fail. Source of all shapes: the ACP v1 schema.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The protocol version this client speaks.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// Method names, as on the wire.
+pub(crate) mod method {
+    pub(crate) const INITIALIZE: &str = "initialize";
+    pub(crate) const SESSION_NEW: &str = "session/new";
+    pub(crate) const SESSION_SET_MODE: &str = "session/set_mode";
+    pub(crate) const SESSION_PROMPT: &str = "session/prompt";
+    pub(crate) const SESSION_CANCEL: &str = "session/cancel";
+    pub(crate) const SESSION_UPDATE: &str = "session/update";
+    pub(crate) const REQUEST_PERMISSION: &str = "session/request_permission";
+}
+
+/// Name and version of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Implementation {
+    /// For programs.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+impl Implementation {
+    /// A program of this name and version.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+        }
+    }
+}
+
+/// A way to log in that the agent offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuthMethod {
+    /// What `authenticate` takes.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// For people; empty if there is none.
+    pub description: String,
+}
+
+/// What the agent said of itself in `initialize`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct AgentInfo {
+    /// Its name and version, if it gave them.
+    pub implementation: Option<Implementation>,
+    /// Content it takes in prompts beyond text and resource links.
+    pub prompt: PromptCapabilities,
+    /// Whether it has `session/load`.
+    pub load_session: bool,
+    /// Ways to log in.
+    pub auth_methods: Vec<AuthMethod>,
+    /// Its whole `agentCapabilities`, as it came; null if there was none.
+    pub capabilities: Value,
+}
+
+/// Content an agent takes in prompts beyond text and resource links.
+///
+/// Source: ACP v1 `PromptCapabilities`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PromptCapabilities {
+    /// `image` blocks.
+    pub image: bool,
+    /// `audio` blocks.
+    pub audio: bool,
+    /// `resource` blocks.
+    pub embedded_context: bool,
+}
+
+/// What the agent said of a session when it opened it.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionInfo {
+    /// The agent's id of the session.
+    pub session_id: String,
+    /// Its `modes`, as they came; null if there were none.
+    pub modes: Value,
+    /// Its `configOptions`, as they came; null if there were none.
+    pub config_options: Value,
+}
+
+/// The answer to `initialize`: the version as JSON text, and the rest.
+pub(crate) fn read_initialize(result: &RawValue) -> Result<(String, AgentInfo), String> {
+    let value = read_object(result)?;
+    let version = value["protocolVersion"].clone();
+    let capabilities = value["agentCapabilities"].clone();
+    let prompt = &capabilities["promptCapabilities"];
+    let yes = |value: &Value| value.as_bool().unwrap_or(false);
+    let info = AgentInfo {
+        implementation: read_implementation(&value["agentInfo"]),
+        prompt: PromptCapabilities {
+            image: yes(&prompt["image"]),
+            audio: yes(&prompt["audio"]),
+            embedded_context: yes(&prompt["embeddedContext"]),
+        },
+        load_session: yes(&capabilities["loadSession"]),
+        auth_methods: read_auth_methods(&value["authMethods"]),
+        capabilities,
+    };
+    Ok((version.to_string(), info))
+}
+
+/// The answer to `session/new`.
+pub(crate) fn read_session(result: &RawValue) -> Result<SessionInfo, String> {
+    let value = read_object(result)?;
+    let session_id = value["sessionId"]
+        .as_str()
+        .ok_or("it has no `sessionId` that is a string")?
+        .to_owned();
+    Ok(SessionInfo {
+        session_id,
+        modes: value["modes"].clone(),
+        config_options: value["configOptions"].clone(),
+    })
+}
+
+/// The answer to `session/prompt`.
+#[derive(Debug, PartialEq)]
+pub(crate) struct PromptResult {
+    /// `stopReason` as JSON text, or `absent`.
+    pub(crate) stop_reason: String,
+    pub(crate) usage: Option<Value>,
+}
+
+/// Reads it as far as it goes: `{}` and null are answers without a stop reason.
+pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
+    let value: Value = serde_json::from_str(result.get()).unwrap_or_default();
+    PromptResult {
+        stop_reason: match value.get("stopReason") {
+            Some(reason) => bounded(reason.to_string()),
+            None => "absent".to_owned(),
+        },
+        usage: value.get("usage").filter(|usage| !usage.is_null()).cloned(),
+    }
+}
+
+/// A JSON-RPC error object, in whatever shape it came.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ErrorObject {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) data: Value,
+}
+
+pub(crate) fn read_error(error: &RawValue) -> ErrorObject {
+    let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    ErrorObject {
+        code: value["code"].as_i64().unwrap_or_default(),
+        message: match &value["message"] {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => bounded(other.to_string()),
+        },
+        data: value["data"].clone(),
+    }
+}
+
+/// `session/update`, as far as every update goes.
+#[derive(Deserialize)]
+pub(crate) struct UpdateParams<'a> {
+    #[serde(borrow, rename = "sessionId")]
+    pub(crate) session_id: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) update: Update<'a>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Update<'a> {
+    #[serde(borrow, rename = "sessionUpdate")]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow, rename = "toolCallId")]
+    pub(crate) tool_call_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(crate) status: Option<&'a RawValue>,
+}
+
+/// A content block, as far as text goes.
+#[derive(Deserialize)]
+pub(crate) struct TextBlock<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(crate) kind: Cow<'a, str>,
+    /// Raw, because some text is only read by [`crate::text`].
+    #[serde(borrow)]
+    pub(crate) text: Option<&'a RawValue>,
+}
+
+/// `InitializeRequest`: nothing is declared that is not served.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InitializeRequest<'a> {
+    protocol_version: u16,
+    client_capabilities: ClientCapabilities,
+    client_info: &'a Implementation,
+}
+
+#[derive(Serialize)]
+struct ClientCapabilities {
+    fs: FileSystemCapabilities,
+    terminal: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FileSystemCapabilities {
+    read_text_file: bool,
+    write_text_file: bool,
+}
+
+impl<'a> InitializeRequest<'a> {
+    pub(crate) fn new(client_info: &'a Implementation) -> Self {
+        Self {
+            protocol_version: PROTOCOL_VERSION,
+            client_capabilities: ClientCapabilities {
+                fs: FileSystemCapabilities {
+                    read_text_file: false,
+                    write_text_file: false,
+                },
+                terminal: false,
+            },
+            client_info,
+        }
+    }
+}
+
+/// `NewSessionRequest`. Agents answer `-32602` to a relative `cwd` and to a missing `mcpServers`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NewSessionRequest<'a> {
+    pub(crate) cwd: &'a str,
+    pub(crate) mcp_servers: [(); 0],
+}
+
+/// `SetSessionModeRequest`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SetSessionModeRequest<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) mode_id: &'a str,
+}
+
+/// `PromptRequest`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PromptRequest<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) prompt: &'a [ContentBlock],
+}
+
+/// `CancelNotification`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CancelNotification<'a> {
+    pub(crate) session_id: &'a str,
+}
+
+/// One block of a prompt.
+///
+/// Source: ACP v1 `ContentBlock`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ContentBlock {
+    /// Text, which every agent takes.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// An image, for agents with the capability `image`.
+    #[serde(rename_all = "camelCase")]
+    Image {
+        /// Base64.
+        data: String,
+        /// Such as `image/png`.
+        mime_type: String,
+    },
+    /// Sound, for agents with the capability `audio`.
+    #[serde(rename_all = "camelCase")]
+    Audio {
+        /// Base64.
+        data: String,
+        /// Such as `audio/wav`.
+        mime_type: String,
+    },
+    /// The content of a file or the like, for agents with the capability `embeddedContext`.
+    Resource {
+        /// `EmbeddedResourceResource`, as the host gave it.
+        resource: Value,
+    },
+    /// A pointer to a file or the like, which every agent takes.
+    ResourceLink {
+        /// For people.
+        name: String,
+        /// Where it is.
+        uri: String,
+    },
+}
+
+fn read_object(result: &RawValue) -> Result<Value, String> {
+    match serde_json::from_str(result.get()) {
+        Ok(value @ Value::Object(_)) => Ok(value),
+        Ok(other) => Err(format!(
+            "it is not an object: {}",
+            bounded(other.to_string())
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn read_implementation(value: &Value) -> Option<Implementation> {
+    Some(Implementation {
+        name: value["name"].as_str()?.to_owned(),
+        version: value["version"].as_str().unwrap_or_default().to_owned(),
+    })
+}
+
+fn read_auth_methods(value: &Value) -> Vec<AuthMethod> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let methods = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    methods
+        .iter()
+        .filter_map(|method| {
+            Some(AuthMethod {
+                id: method["id"].as_str()?.to_owned(),
+                name: text(&method["name"]),
+                description: text(&method["description"]),
+            })
+        })
+        .collect()
+}
+
+/// An agent's value for an error message: at most 200 characters.
+fn bounded(mut text: String) -> String {
+    if let Some((cut, _)) = text.char_indices().nth(200) {
+        text.truncate(cut);
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> &RawValue {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn capabilities_of_the_wrong_type_are_not_there() {
+        for text in [
+            r#"{"protocolVersion":1}"#,
+            r#"{"protocolVersion":1,"agentCapabilities":null,"authMethods":null,"agentInfo":null}"#,
+            r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":"true","promptCapabilities":null},"authMethods":[]}"#,
+        ] {
+            let (version, info) = read_initialize(raw(text)).unwrap();
+            assert_eq!(version, "1");
+            assert!(!info.load_session);
+            assert_eq!(info.prompt, PromptCapabilities::default());
+            assert_eq!(info.auth_methods, []);
+        }
+        assert!(read_initialize(raw("null")).is_err());
+        assert_eq!(read_initialize(raw("{}")).unwrap().0, "null");
+    }
+
+    #[test]
+    fn prompt_results_are_read_as_far_as_they_go() {
+        let reason = |text| read_prompt_result(raw(text)).stop_reason;
+        assert_eq!(reason(r#"{"stopReason":"end_turn"}"#), "\"end_turn\"");
+        assert_eq!(reason(r#"{"stopReason":null}"#), "null");
+        assert_eq!(reason("{}"), "absent");
+        assert_eq!(reason("null"), "absent");
+        let usage = read_prompt_result(raw(r#"{"usage":{"inputTokens":1,"outputTokens":null}}"#));
+        assert_eq!(usage.usage.unwrap()["inputTokens"], 1);
+        assert_eq!(read_prompt_result(raw(r#"{"usage":null}"#)).usage, None);
+    }
+
+    #[test]
+    fn error_objects_of_any_shape_are_read() {
+        let error = read_error(raw(r#"{"code":true,"message":42,"data":[1]}"#));
+        assert_eq!((error.code, &*error.message), (0, "42"));
+        assert_eq!(read_error(raw("\"x\"")).message, "");
+    }
+}

@@ -1,0 +1,114 @@
+//! The engine's clock: a table of what is due when.
+//!
+//! Nothing here reads time. The connection says when something is due, the driver asks for the next
+//! instant and comes back with a `now`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Instant;
+
+use crate::connection::{LaneId, PermissionId, TurnId};
+
+/// Everything the engine waits for with a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// The handshake of the process, `initialize`.
+    Initialize,
+    /// A session is being opened for this lane.
+    OpenSession(LaneId),
+    /// Nothing came from the turn's session for too long.
+    Idle(TurnId),
+    /// The turn's absolute limit, counted from the call.
+    Deadline(TurnId),
+    /// The agent was told to cancel and has not ended the turn.
+    CancelGrace(TurnId),
+    /// The turn was answered; text that is late may still come.
+    Settle(TurnId),
+    /// The host was asked about a permission.
+    Permission(PermissionId),
+}
+
+/// The table. Each timer is set at most once.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    due: HashMap<Timer, Instant>,
+    order: BTreeSet<(Instant, Timer)>,
+}
+
+impl Timers {
+    /// Sets a timer, or moves it.
+    pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
+        if let Some(before) = self.due.insert(timer, at) {
+            self.order.remove(&(before, timer));
+        }
+        self.order.insert((at, timer));
+    }
+
+    /// Sets a timer unless the limit is off or lies beyond what the clock can say.
+    pub(crate) fn set_after(
+        &mut self,
+        timer: Timer,
+        now: Instant,
+        limit: Option<std::time::Duration>,
+    ) {
+        if let Some(at) = limit.and_then(|limit| now.checked_add(limit)) {
+            self.set(timer, at);
+        }
+    }
+
+    /// Takes a timer back; no matter if it was not set.
+    pub(crate) fn stop(&mut self, timer: Timer) {
+        if let Some(at) = self.due.remove(&timer) {
+            self.order.remove(&(at, timer));
+        }
+    }
+
+    /// Stops everything.
+    pub(crate) fn clear(&mut self) {
+        self.due.clear();
+        self.order.clear();
+    }
+
+    /// When the next one is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.order.first().map(|&(at, _)| at)
+    }
+
+    /// Takes the next one that is due by `now`.
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Timer> {
+        let &(at, timer) = self.order.first()?;
+        if at > now {
+            return None;
+        }
+        self.stop(timer);
+        Some(timer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn fires_in_order_and_only_when_due() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do as a start")]
+        let start = Instant::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        let (a, b) = (Timer::Idle(TurnId(1)), Timer::Deadline(TurnId(1)));
+        let mut timers = Timers::default();
+        timers.set(a, after(10));
+        timers.set(b, after(5));
+        timers.set(a, after(3));
+        assert_eq!(timers.next(), Some(after(3)));
+        assert_eq!(timers.pop(after(2)), None);
+        assert_eq!(timers.pop(after(10)), Some(a));
+        assert_eq!(timers.pop(after(10)), Some(b));
+        assert_eq!(timers.pop(after(10)), None);
+        timers.set(a, after(1));
+        timers.stop(a);
+        assert_eq!(timers.next(), None);
+        timers.set_after(a, start, None);
+        timers.set_after(a, start, Some(Duration::MAX));
+        assert_eq!(timers.next(), None, "off, or beyond the clock, is no timer");
+    }
+}

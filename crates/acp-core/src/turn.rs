@@ -1,0 +1,337 @@
+//! One prompt turn: which text counts, and what the turn comes to.
+//!
+//! Only `agent_message_chunk` text of the turn's own session, between the prompt and its settlement,
+//! is the answer. It is an allow-list: every other kind of update is counted and left out, so that a
+//! kind from the future cannot end up in structured output.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use crate::connection::{LaneId, TurnId};
+use crate::error::{AuthRequired, GenerateError, InvalidResponse, Rejected};
+use crate::protocol::{
+    AuthMethod, ContentBlock, ErrorObject, PromptResult, TextBlock, Update, method,
+};
+use crate::request::{Dropped, GenerateResponse, StopReason};
+use crate::text::{HighSurrogate, push_json_string};
+use crate::wire::code;
+
+/// Tool calls of one turn whose end is waited for; more are not told apart.
+const MAX_OPEN_TOOLS: usize = 1024;
+
+/// Limits of one turn; `None` is off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TurnOptions {
+    /// Longest silence of the turn's session before the turn is cancelled. While a tool call is open
+    /// or a permission is pending it is [`IDLE_STRETCH`] times as long.
+    pub idle_timeout: Option<Duration>,
+    /// Longest time from the call to its end, waiting in the lane's queue included. Nothing that the
+    /// agent sends moves it.
+    pub deadline: Option<Duration>,
+    /// Whether `end_turn` without any text is an answer, rather than
+    /// [`GenerateError::EmptyTurn`].
+    pub allow_empty: bool,
+}
+
+impl TurnOptions {
+    /// Sets the longest silence; `None` is off.
+    #[must_use]
+    pub fn idle_timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.idle_timeout = limit.into();
+        self
+    }
+
+    /// Sets the absolute limit; `None` is off.
+    #[must_use]
+    pub fn deadline(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.deadline = limit.into();
+        self
+    }
+
+    /// Says whether `end_turn` without any text is an answer.
+    #[must_use]
+    pub fn allow_empty(mut self, allow: bool) -> Self {
+        self.allow_empty = allow;
+        self
+    }
+}
+
+/// How much longer a session may be silent while a tool call is open or a permission is pending.
+pub const IDLE_STRETCH: u32 = 6;
+
+/// Where a turn stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Waiting for the lane.
+    Queued,
+    /// The prompt is out.
+    Running,
+    /// The answer is in; late text may still come until this instant.
+    Settling { until: Instant },
+}
+
+/// Why this client cancelled a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CancelCause {
+    Host,
+    Idle(Duration),
+    Deadline(Duration),
+}
+
+/// How the agent answered the prompt.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Result(PromptResult),
+    Error(ErrorObject),
+    Invalid(String),
+}
+
+/// What an update meant for the turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Text,
+    /// The last open tool call ended.
+    ToolsDone,
+    Counted,
+}
+
+/// What came on the connection and belongs to no session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Stray {
+    pub(crate) noise: u64,
+    pub(crate) other_sessions: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) id: TurnId,
+    pub(crate) lane: LaneId,
+    pub(crate) stage: Stage,
+    pub(crate) options: TurnOptions,
+    /// Taken when it is sent.
+    pub(crate) prompt: Vec<ContentBlock>,
+    pub(crate) cancel: Option<CancelCause>,
+    pub(crate) last_activity: Instant,
+    pub(crate) answer: Option<Answer>,
+    pub(crate) dropped: Dropped,
+    /// The connection's counts when the prompt went out.
+    pub(crate) stray_before: Stray,
+    text: String,
+    /// Half a character at the end of `text`.
+    half: HighSurrogate,
+    open_tools: HashSet<Box<str>>,
+}
+
+impl Turn {
+    pub(crate) fn new(
+        id: TurnId,
+        lane: LaneId,
+        prompt: Vec<ContentBlock>,
+        options: TurnOptions,
+        now: Instant,
+    ) -> Self {
+        Self {
+            id,
+            lane,
+            stage: Stage::Queued,
+            options,
+            prompt,
+            cancel: None,
+            last_activity: now,
+            answer: None,
+            dropped: Dropped::default(),
+            stray_before: Stray::default(),
+            text: String::new(),
+            half: HighSurrogate::default(),
+            open_tools: HashSet::new(),
+        }
+    }
+
+    /// The answer text so far.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn has_open_tools(&self) -> bool {
+        !self.open_tools.is_empty()
+    }
+
+    /// Takes one update of the turn's session.
+    pub(crate) fn apply(&mut self, update: &Update<'_>) -> Applied {
+        match &*update.kind {
+            "agent_message_chunk" => return self.apply_chunk(update),
+            "tool_call" | "tool_call_update" => {
+                self.dropped.tool_calls += 1;
+                return self.apply_tool(update);
+            }
+            kind => count_update(&mut self.dropped, kind),
+        }
+        Applied::Counted
+    }
+
+    fn apply_chunk(&mut self, update: &Update<'_>) -> Applied {
+        if self.cancel.is_some() {
+            // The host has turned away; what the agent still says answers nothing.
+            self.dropped.outside_turn += 1;
+            return Applied::Counted;
+        }
+        let block = update
+            .content
+            .and_then(|content| serde_json::from_str::<TextBlock<'_>>(content.get()).ok());
+        let Some(TextBlock {
+            kind,
+            text: Some(json),
+        }) = block
+        else {
+            self.dropped.non_text += 1;
+            return Applied::Counted;
+        };
+        if kind != "text" {
+            self.dropped.non_text += 1;
+            return Applied::Counted;
+        }
+        self.push_text(json.get());
+        Applied::Text
+    }
+
+    fn push_text(&mut self, json: &str) {
+        if !self.half.is_open()
+            && let Ok(crate::wire::Text(text)) = serde_json::from_str(json)
+        {
+            self.text.push_str(&text);
+        } else if !push_json_string(json, &mut self.half, &mut self.text) {
+            self.dropped.non_text += 1;
+        }
+    }
+
+    fn apply_tool(&mut self, update: &Update<'_>) -> Applied {
+        let Some(id) = update.tool_call_id else {
+            return Applied::Counted;
+        };
+        match update.status.map(|status| status.get()) {
+            Some("\"completed\"" | "\"failed\"") => {
+                let was_open = self.open_tools.remove(id.get());
+                if was_open && self.open_tools.is_empty() {
+                    return Applied::ToolsDone;
+                }
+            }
+            // A call without a status is pending, an update without one changes nothing.
+            None if update.kind == "tool_call_update" => {}
+            _ if self.open_tools.len() < MAX_OPEN_TOOLS => {
+                self.open_tools.insert(id.get().into());
+            }
+            _ => {}
+        }
+        Applied::Counted
+    }
+
+    /// The answer text, of a turn that ends without an answer.
+    pub(crate) fn into_partial(mut self) -> String {
+        self.half.flush(&mut self.text);
+        self.text
+    }
+
+    /// What the turn came to.
+    pub(crate) fn finish(
+        mut self,
+        auth_methods: &[AuthMethod],
+        stderr_tail: impl FnOnce() -> String,
+    ) -> Result<GenerateResponse, GenerateError> {
+        self.half.flush(&mut self.text);
+        let partial = self.text;
+        match self.cancel {
+            Some(CancelCause::Host) => return Err(GenerateError::Cancelled { partial }),
+            Some(CancelCause::Idle(limit)) => {
+                return Err(GenerateError::IdleTimeout { limit, partial });
+            }
+            Some(CancelCause::Deadline(limit)) => {
+                return Err(GenerateError::DeadlineExceeded { limit, partial });
+            }
+            None => {}
+        }
+        let result = match self.answer {
+            Some(Answer::Result(result)) => result,
+            Some(Answer::Error(error)) if error.code == code::AUTH_REQUIRED => {
+                return Err(GenerateError::AuthRequired {
+                    error: Box::new(AuthRequired {
+                        method: method::SESSION_PROMPT,
+                        methods: auth_methods.to_vec(),
+                        message: error.message,
+                    }),
+                    partial,
+                });
+            }
+            Some(Answer::Error(error)) => {
+                return Err(GenerateError::Rejected {
+                    error: Box::new(rejected(method::SESSION_PROMPT, error)),
+                    partial,
+                });
+            }
+            Some(Answer::Invalid(detail)) => {
+                return Err(GenerateError::InvalidResponse {
+                    error: Box::new(InvalidResponse {
+                        method: method::SESSION_PROMPT,
+                        detail,
+                    }),
+                    partial,
+                });
+            }
+            None => return Err(GenerateError::Closed { partial }),
+        };
+        let stop_reason = match &*result.stop_reason {
+            "\"end_turn\"" => StopReason::EndTurn,
+            "\"max_tokens\"" => StopReason::MaxTokens,
+            "\"max_turn_requests\"" => StopReason::MaxTurnRequests,
+            "\"refusal\"" => return Err(GenerateError::Refused { partial }),
+            "\"cancelled\"" => return Err(GenerateError::Cancelled { partial }),
+            _ => {
+                return Err(GenerateError::UnknownStopReason {
+                    stop_reason: result.stop_reason,
+                    partial,
+                });
+            }
+        };
+        if partial.is_empty() && stop_reason == StopReason::EndTurn && !self.options.allow_empty {
+            return Err(GenerateError::EmptyTurn {
+                dropped: Box::new(self.dropped),
+                stderr_tail: stderr_tail(),
+            });
+        }
+        Ok(GenerateResponse {
+            content: partial,
+            stop_reason,
+            usage: result.usage,
+            dropped: self.dropped,
+        })
+    }
+}
+
+/// Counts an update that is not part of any answer.
+pub(crate) fn count_update(dropped: &mut Dropped, kind: &str) {
+    *match kind {
+        "agent_thought_chunk" => &mut dropped.thoughts,
+        "user_message_chunk" => &mut dropped.user_messages,
+        "tool_call" | "tool_call_update" => &mut dropped.tool_calls,
+        "plan" | "plan_update" | "plan_removed" => &mut dropped.plans,
+        "available_commands_update"
+        | "current_mode_update"
+        | "config_option_update"
+        | "session_info_update"
+        | "usage_update"
+        | "notice"
+        | "compaction_update"
+        | "compaction_summary_chunk" => &mut dropped.other,
+        _ => &mut dropped.unknown,
+    } += 1;
+}
+
+/// An error answer as the error that the caller sees.
+pub(crate) fn rejected(method: &'static str, error: ErrorObject) -> Rejected {
+    Rejected {
+        method,
+        code: error.code,
+        message: error.message,
+        data: error.data,
+    }
+}

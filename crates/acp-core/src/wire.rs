@@ -1,0 +1,398 @@
+//! One line of bytes to one JSON-RPC 2.0 message, and back.
+//!
+//! Reading is by hand at the boundary: look at `method`, `id`, `result` and `error`, then decide.
+//! `method` comes first, because the agent's request ids and ours are two spaces that overlap in
+//! practice. Bodies stay borrowed and unparsed until somebody wants them. Writing is strict: every
+//! line is one complete object and a newline.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// JSON-RPC error codes that this crate reads or writes.
+///
+/// Source: JSON-RPC 2.0 section 5.1; ACP v1 `ErrorCode`.
+pub mod code {
+    /// The message is not a valid request.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// The method does not exist or is not available.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// The agent wants the user to log in first.
+    pub const AUTH_REQUIRED: i64 = -32000;
+}
+
+/// The id of a request, as JSON text, so that it is echoed with its type and value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RequestId(Box<str>);
+
+impl RequestId {
+    /// `null`: the id of an answer to something that has none that can be told.
+    pub fn null() -> Self {
+        Self("null".into())
+    }
+
+    fn from_raw(raw: &RawValue) -> Self {
+        Self(raw.get().into())
+    }
+
+    /// The id as one of our own, which are small integers.
+    ///
+    /// An agent that answers `"3"` or `3.0` to the request `3` is understood: no id of ours is a
+    /// string, so it cannot be confused with another, and three public clients hang on it.
+    pub(crate) fn as_own(&self) -> Option<u64> {
+        let text = self.0.trim_matches('"');
+        let text = text.strip_suffix(".0").unwrap_or(text);
+        text.parse().ok()
+    }
+
+    /// Whether JSON-RPC allows it as the id of a request: a string, a number or null.
+    fn is_valid(&self) -> bool {
+        matches!(self.0.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) || &*self.0 == "null"
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for RequestId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The text was cut out of a parsed message, so it is JSON.
+        serde_json::from_str::<&RawValue>(&self.0)
+            .map_err(serde::ser::Error::custom)?
+            .serialize(serializer)
+    }
+}
+
+/// One line from the agent.
+#[derive(Debug)]
+pub(crate) enum Frame<'a> {
+    Request {
+        id: RequestId,
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    /// A request whose id or method is of a type that JSON-RPC does not have. `id` is what may be
+    /// echoed.
+    InvalidRequest { id: RequestId },
+    Notification {
+        method: Cow<'a, str>,
+        params: Option<&'a RawValue>,
+    },
+    Response {
+        /// `None` for an answer without an id, which some agents send to what they could not parse.
+        id: Option<RequestId>,
+        outcome: Outcome<'a>,
+    },
+    /// White space, which is allowed between messages.
+    Blank,
+    /// Anything else: log lines, bare JSON values, fragments.
+    Noise,
+}
+
+/// What a response carries.
+#[derive(Debug)]
+pub(crate) enum Outcome<'a> {
+    Result(&'a RawValue),
+    Error(&'a RawValue),
+    /// Both members or neither, which JSON-RPC 2.0 section 5 forbids.
+    Malformed(&'static str),
+}
+
+impl<'a> Frame<'a> {
+    /// Reads one line. Never fails: what is no message is [`Frame::Noise`].
+    pub(crate) fn parse(line: &'a str) -> Self {
+        let text = line.trim_start_matches('\u{feff}').trim();
+        if text.is_empty() {
+            return Self::Blank;
+        }
+        if let Some(frame) = Self::parse_object(text) {
+            return frame;
+        }
+        // A log line without a newline of its own is glued in front of a message: the message
+        // counts, from the last place where one can begin.
+        let start = text.rmatch_indices(r#"{"jsonrpc""#).next();
+        match start.and_then(|(at, _)| Self::parse_object(&text[at..])) {
+            Some(frame) => frame,
+            None => Self::Noise,
+        }
+    }
+
+    fn parse_object(text: &'a str) -> Option<Self> {
+        if !text.starts_with('{') {
+            return None;
+        }
+        serde_json::from_str::<Members<'a>>(text)
+            .ok()
+            .map(Members::classify)
+    }
+}
+
+/// The members of a message that decide what it is.
+#[derive(Default)]
+struct Members<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+}
+
+impl<'a> Members<'a> {
+    fn classify(self) -> Frame<'a> {
+        let id = self.id.map(RequestId::from_raw);
+        if let Some(raw) = self.method {
+            let method = serde_json::from_str::<Text<'a>>(raw.get());
+            return match (id, method) {
+                (Some(id), Ok(Text(method))) if id.is_valid() => Frame::Request {
+                    id,
+                    method,
+                    params: self.params,
+                },
+                (Some(id), _) => Frame::InvalidRequest {
+                    id: if id.is_valid() { id } else { RequestId::null() },
+                },
+                (None, Ok(Text(method))) => Frame::Notification {
+                    method,
+                    params: self.params,
+                },
+                (None, Err(_)) => Frame::Noise,
+            };
+        }
+        // An explicit `"error": null` beside a result is a habit of some JSON-RPC libraries.
+        let error = self.error.filter(|raw| raw.get() != "null");
+        let outcome = match (self.result, error) {
+            (Some(result), None) => Outcome::Result(result),
+            (None, Some(error)) => Outcome::Error(error),
+            (Some(_), Some(_)) => Outcome::Malformed("it has both a result and an error"),
+            (None, None) if id.is_none() => return Frame::Noise,
+            (None, None) => Outcome::Malformed("it has neither a result nor an error"),
+        };
+        Frame::Response { id, outcome }
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+
+        impl<'de> Visitor<'de> for MembersVisitor {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON-RPC message")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Members::default();
+                while let Some(Text(key)) = map.next_key()? {
+                    let slot = match &*key {
+                        "id" => &mut members.id,
+                        "method" => &mut members.method,
+                        "params" => &mut members.params,
+                        "result" => &mut members.result,
+                        "error" => &mut members.error,
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    *slot = Some(map.next_value()?);
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+/// A string that is borrowed where it has no escapes. (`Cow` alone is always owned in serde.)
+#[derive(Deserialize)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
+/// Writes a request line.
+pub(crate) fn request<P: Serialize>(id: u64, method: &str, params: P) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Request<'a, P> {
+        jsonrpc: &'static str,
+        id: u64,
+        method: &'a str,
+        params: P,
+    }
+    line(&Request {
+        jsonrpc: "2.0",
+        id,
+        method,
+        params,
+    })
+}
+
+/// Writes a notification line.
+pub(crate) fn notification<P: Serialize>(method: &str, params: P) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Notification<'a, P> {
+        jsonrpc: &'static str,
+        method: &'a str,
+        params: P,
+    }
+    line(&Notification {
+        jsonrpc: "2.0",
+        method,
+        params,
+    })
+}
+
+/// Writes the line that answers a request with a result.
+pub(crate) fn result<R: Serialize>(id: &RequestId, result: R) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Response<'a, R> {
+        jsonrpc: &'static str,
+        id: &'a RequestId,
+        result: R,
+    }
+    line(&Response {
+        jsonrpc: "2.0",
+        id,
+        result,
+    })
+}
+
+/// Writes the line that answers a request with an error.
+pub(crate) fn error(id: &RequestId, code: i64, message: &str) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Response<'a> {
+        jsonrpc: &'static str,
+        id: &'a RequestId,
+        error: Error<'a>,
+    }
+    #[derive(Serialize)]
+    struct Error<'a> {
+        code: i64,
+        message: &'a str,
+    }
+    line(&Response {
+        jsonrpc: "2.0",
+        id,
+        error: Error { code, message },
+    })
+}
+
+fn line<M: Serialize>(message: &M) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(256);
+    #[expect(
+        clippy::expect_used,
+        reason = "what goes out is our own structs with string keys, written to memory"
+    )]
+    serde_json::to_writer(&mut bytes, message).expect("a message serializes");
+    bytes.push(b'\n');
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(line: &str) -> String {
+        match Frame::parse(line) {
+            Frame::Request { id, method, .. } => format!("request {id} {method}"),
+            Frame::InvalidRequest { id } => format!("invalid request {id}"),
+            Frame::Notification { method, .. } => format!("notification {method}"),
+            Frame::Response { id, outcome } => {
+                let id = id.map_or("none".to_owned(), |id| id.to_string());
+                match outcome {
+                    Outcome::Result(raw) => format!("result {id} {}", raw.get()),
+                    Outcome::Error(raw) => format!("error {id} {}", raw.get()),
+                    Outcome::Malformed(why) => format!("malformed {id}: {why}"),
+                }
+            }
+            Frame::Blank => "blank".to_owned(),
+            Frame::Noise => "noise".to_owned(),
+        }
+    }
+
+    #[test]
+    fn method_decides_before_id() {
+        assert_eq!(kind(r#"{"id":3,"method":"m","result":1}"#), "request 3 m");
+        assert_eq!(kind(r#"{"id":null,"method":"m"}"#), "request null m");
+        assert_eq!(kind(r#"{"id":"x-1","method":"m"}"#), r#"request "x-1" m"#);
+        assert_eq!(kind(r#"{"method":"m\u0041"}"#), "notification mA");
+        assert_eq!(kind(r#"{"id":3,"method":7}"#), "invalid request 3");
+        assert_eq!(kind(r#"{"id":[1],"method":"m"}"#), "invalid request null");
+        assert_eq!(kind(r#"{"method":7}"#), "noise");
+    }
+
+    #[test]
+    fn responses_keep_null_apart_from_absent() {
+        assert_eq!(kind(r#"{"id":1,"result":null}"#), "result 1 null");
+        assert_eq!(kind(r#"{"id":1,"result":{},"error":null}"#), "result 1 {}");
+        assert_eq!(kind(r#"{"id":null,"error":{}}"#), "error null {}");
+        assert_eq!(kind(r#"{"error":{}}"#), "error none {}");
+        assert!(kind(r#"{"id":1}"#).starts_with("malformed 1"));
+        assert!(kind(r#"{"id":1,"result":1,"error":{}}"#).starts_with("malformed 1"));
+    }
+
+    #[test]
+    fn what_is_no_message_is_noise() {
+        for line in [
+            "42",
+            "\"ready\"",
+            "[]",
+            "Loaded.",
+            "{",
+            "{}",
+            "{\"a\":1}",
+            "{'x'}",
+        ] {
+            assert_eq!(kind(line), "noise", "{line}");
+        }
+        for line in ["", "  ", "\r", "\u{feff}"] {
+            assert_eq!(kind(line), "blank");
+        }
+    }
+
+    #[test]
+    fn other_framings_are_read() {
+        assert_eq!(kind("\u{feff}{\"id\":1,\"result\":0}\r"), "result 1 0");
+        assert_eq!(
+            kind("\u{1b}[2KLoading... {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":0}"),
+            "result 1 0"
+        );
+        assert_eq!(kind("echo {\"jsonrpc\":\"2.0\",\"id\":1"), "noise");
+    }
+
+    #[test]
+    fn own_ids_are_found_in_every_spelling() {
+        let own = |text: &str| RequestId(text.into()).as_own();
+        assert_eq!(own("3"), Some(3));
+        assert_eq!(own("\"3\""), Some(3));
+        assert_eq!(own("3.0"), Some(3));
+        for other in [
+            "-3",
+            "\"c-3\"",
+            "null",
+            "3.5",
+            "\"\"",
+            "99999999999999999999",
+        ] {
+            assert_eq!(own(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn ids_are_echoed_as_they_came() {
+        let Frame::Request { id, .. } = Frame::parse(r#"{"id":"a\"é","method":"m"}"#) else {
+            panic!("a request")
+        };
+        let line = String::from_utf8(error(&id, code::METHOD_NOT_FOUND, "x")).unwrap();
+        assert_eq!(
+            line,
+            "{\"jsonrpc\":\"2.0\",\"id\":\"a\\\"é\",\"error\":{\"code\":-32601,\"message\":\"x\"}}\n"
+        );
+    }
+}
