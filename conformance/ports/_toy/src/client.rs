@@ -80,13 +80,12 @@ impl Client {
         let mut params = json!({
             "protocolVersion": 1,
             "clientCapabilities": {"fs": {"readTextFile": broken(Mutant::DeclaresFiles)}},
-            "clientInfo": {"name": "toy", "version": env!("CARGO_PKG_VERSION")},
         });
+        if !broken(Mutant::NoClientInfo) {
+            params["clientInfo"] = json!({"name": "toy", "version": env!("CARGO_PKG_VERSION")});
+        }
         if broken(Mutant::VersionAsString) {
             params["protocolVersion"] = json!("1");
-        }
-        if broken(Mutant::NoClientInfo) {
-            params["clientInfo"] = Value::Null;
         }
         client.request("initialize", params, Pending::Initialize);
         client

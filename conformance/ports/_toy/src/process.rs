@@ -89,13 +89,11 @@ impl Process {
         if broken(Mutant::CloseDoesNotWait) {
             return;
         }
-        for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-            if self.wait(GRACE).is_some()
-                || (broken(Mutant::CloseStopsAtTerm) && signal == Signal::SIGKILL)
-            {
-                break;
-            }
-            self.signal(signal);
+        if self.wait(GRACE).is_none() {
+            self.signal(Signal::SIGTERM);
+        }
+        if self.wait(GRACE).is_none() && broken(Mutant::CloseStopsAtTerm) {
+            return;
         }
         // Also when the leader has left by itself: what it started may still be there.
         if !broken(Mutant::CloseLeavesGrandchild) {
