@@ -53,7 +53,10 @@ pub fn parse(text: &str) -> Result<Vec<Requirement>, LedgerError> {
 }
 
 /// What is wrong between the ledger and the transcripts, in words.
-pub fn faults(requirements: &[Requirement], fixtures: &[Fixture]) -> Vec<String> {
+pub fn faults<'a>(
+    requirements: &[Requirement],
+    fixtures: impl IntoIterator<Item = &'a Fixture>,
+) -> Vec<String> {
     let mut headers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for fixture in fixtures {
         headers.insert(
