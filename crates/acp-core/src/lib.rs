@@ -123,7 +123,6 @@ pub use connection::{
 pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
 };
-pub use lines::{Line, LineDecoder};
 pub use options::LoadOptions;
 pub use permission::{PermissionDecision, PermissionOption, PermissionPolicy, PermissionRequest};
 pub use prompt::{SUPERSEDES_MARKER, render_text};

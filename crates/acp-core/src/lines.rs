@@ -10,7 +10,7 @@ const KEEP_CAPACITY: usize = 256 * 1024;
 
 /// Splits a stream of bytes into lines of a bounded length.
 #[derive(Debug)]
-pub struct LineDecoder {
+pub(crate) struct LineDecoder {
     /// The start of a line whose newline has not come yet.
     partial: Vec<u8>,
     /// Longest line that is passed on, in bytes without its newline.
@@ -21,7 +21,7 @@ pub struct LineDecoder {
 
 /// What [`LineDecoder::feed`] hands out.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub(crate) enum Line<'a> {
     /// One line, without its newline.
     Whole(&'a [u8]),
     /// A line longer than the limit; it was thrown away.
@@ -33,7 +33,7 @@ pub enum Line<'a> {
 
 impl LineDecoder {
     /// A decoder that passes lines of up to `max_len` bytes.
-    pub fn new(max_len: usize) -> Self {
+    pub(crate) fn new(max_len: usize) -> Self {
         Self {
             partial: Vec::new(),
             max_len,
@@ -42,7 +42,7 @@ impl LineDecoder {
     }
 
     /// Takes the next bytes and calls `each` for every line they complete, in order.
-    pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (head, rest) = (&bytes[..end], &bytes[end + 1..]);
             bytes = rest;
@@ -74,7 +74,7 @@ impl LineDecoder {
     }
 
     /// Ends the stream: a last line without a newline still counts.
-    pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
+    pub(crate) fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
         if let Some(len) = self.skipped.take() {
             each(Line::TooLong { len });
         } else if !self.partial.is_empty() {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn selected(id: &str) -> String {
-        json!({"outcome": {"outcome": "selected", "optionId": id}}).to_string()
+        format!(r#"{{"outcome":{{"outcome":"selected","optionId":"{id}"}}}}"#)
     }
 
     #[test]

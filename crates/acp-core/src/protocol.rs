@@ -97,8 +97,8 @@ pub struct SessionInfo {
     pub config_options: Value,
 }
 
-/// The answer to `initialize`: the version as JSON text, and the rest.
-pub(crate) fn read_initialize(result: &RawValue) -> Result<(String, AgentInfo), String> {
+/// The answer to `initialize`: the version as it came, and the rest.
+pub(crate) fn read_initialize(result: &RawValue) -> Result<(Value, AgentInfo), String> {
     let value = read_object(result)?;
     let version = value["protocolVersion"].clone();
     let capabilities = value["agentCapabilities"].clone();
@@ -115,7 +115,7 @@ pub(crate) fn read_initialize(result: &RawValue) -> Result<(String, AgentInfo), 
         auth_methods: read_auth_methods(&value["authMethods"]),
         capabilities,
     };
-    Ok((version.to_string(), info))
+    Ok((bounded_value(version), info))
 }
 
 /// The answer to `session/new`.
@@ -135,8 +135,8 @@ pub(crate) fn read_session(result: &RawValue) -> Result<SessionInfo, String> {
 /// The answer to `session/prompt`.
 #[derive(Debug, PartialEq)]
 pub(crate) struct PromptResult {
-    /// `stopReason` as JSON text, or `absent`.
-    pub(crate) stop_reason: String,
+    /// `stopReason` as it came; null if there was none.
+    pub(crate) stop_reason: Value,
     pub(crate) usage: Option<Value>,
 }
 
@@ -144,10 +144,7 @@ pub(crate) struct PromptResult {
 pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
     let value: Value = serde_json::from_str(result.get()).unwrap_or_default();
     PromptResult {
-        stop_reason: match value.get("stopReason") {
-            Some(reason) => bounded(reason.to_string()),
-            None => "absent".to_owned(),
-        },
+        stop_reason: bounded_value(value["stopReason"].clone()),
         usage: value.get("usage").filter(|usage| !usage.is_null()).cloned(),
     }
 }
@@ -348,6 +345,15 @@ fn read_auth_methods(value: &Value) -> Vec<AuthMethod> {
         .collect()
 }
 
+/// An agent's value for an error, at most about 200 characters long.
+fn bounded_value(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(bounded(text)),
+        Value::Array(_) | Value::Object(_) => Value::String(bounded(value.to_string())),
+        short => short,
+    }
+}
+
 /// An agent's value for an error message: at most 200 characters.
 fn bounded(mut text: String) -> String {
     if let Some((cut, _)) = text.char_indices().nth(200) {
@@ -373,22 +379,24 @@ mod tests {
             r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":"true","promptCapabilities":null},"authMethods":[]}"#,
         ] {
             let (version, info) = read_initialize(raw(text)).unwrap();
-            assert_eq!(version, "1");
+            assert_eq!(version, 1);
             assert!(!info.load_session);
             assert_eq!(info.prompt, PromptCapabilities::default());
             assert_eq!(info.auth_methods, []);
         }
         assert!(read_initialize(raw("null")).is_err());
-        assert_eq!(read_initialize(raw("{}")).unwrap().0, "null");
+        assert_eq!(read_initialize(raw("{}")).unwrap().0, Value::Null);
     }
 
     #[test]
     fn prompt_results_are_read_as_far_as_they_go() {
         let reason = |text| read_prompt_result(raw(text)).stop_reason;
-        assert_eq!(reason(r#"{"stopReason":"end_turn"}"#), "\"end_turn\"");
-        assert_eq!(reason(r#"{"stopReason":null}"#), "null");
-        assert_eq!(reason("{}"), "absent");
-        assert_eq!(reason("null"), "absent");
+        assert_eq!(reason(r#"{"stopReason":"end_turn"}"#), "end_turn");
+        for text in [r#"{"stopReason":null}"#, "{}", "null"] {
+            assert_eq!(reason(text), Value::Null);
+        }
+        let long = format!(r#"{{"stopReason":["{}"]}}"#, "x".repeat(10_000));
+        assert!(reason(&long).as_str().unwrap().len() < 300);
         let usage = read_prompt_result(raw(r#"{"usage":{"inputTokens":1,"outputTokens":null}}"#));
         assert_eq!(usage.usage.unwrap()["inputTokens"], 1);
         assert_eq!(read_prompt_result(raw(r#"{"usage":null}"#)).usage, None);

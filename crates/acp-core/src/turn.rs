@@ -279,12 +279,12 @@ impl Turn {
             }
             None => return Err(GenerateError::Closed { partial }),
         };
-        let stop_reason = match &*result.stop_reason {
-            "\"end_turn\"" => StopReason::EndTurn,
-            "\"max_tokens\"" => StopReason::MaxTokens,
-            "\"max_turn_requests\"" => StopReason::MaxTurnRequests,
-            "\"refusal\"" => return Err(GenerateError::Refused { partial }),
-            "\"cancelled\"" => return Err(GenerateError::Cancelled { partial }),
+        let stop_reason = match result.stop_reason.as_str() {
+            Some("end_turn") => StopReason::EndTurn,
+            Some("max_tokens") => StopReason::MaxTokens,
+            Some("max_turn_requests") => StopReason::MaxTurnRequests,
+            Some("refusal") => return Err(GenerateError::Refused { partial }),
+            Some("cancelled") => return Err(GenerateError::Cancelled { partial }),
             _ => {
                 return Err(GenerateError::UnknownStopReason {
                     stop_reason: result.stop_reason,

@@ -216,7 +216,7 @@ impl Connection {
     fn initialize_answered(&mut self, outcome: Outcome<'_>, now: Instant) {
         self.timers.stop(Timer::Initialize);
         match self.read_outcome(method::INITIALIZE, outcome, read_initialize) {
-            Ok((version, agent)) if version == PROTOCOL_VERSION.to_string() => {
+            Ok((version, agent)) if version == PROTOCOL_VERSION => {
                 self.agent = agent;
                 self.phase = Phase::Ready;
                 self.open_waiting_lanes(now);

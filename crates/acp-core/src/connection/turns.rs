@@ -283,5 +283,5 @@ impl Connection {
 
 /// Whether the agent says that the turn ended as it should.
 fn ended_well(result: &PromptResult) -> bool {
-    result.stop_reason == "\"end_turn\""
+    result.stop_reason == "end_turn"
 }

@@ -1,0 +1,333 @@
+//! A driver of the engine without anything real: the player is the agent and the host, and time is a
+//! number.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use acp_core::{
+    Connection, ConnectionOptions, Event, ExitInfo, GenerateError, GenerateRequest, LaneId, Output,
+    PermissionPolicy, TurnId, TurnOptions,
+};
+use acp_fake_server::control::{Command, Signal};
+use acp_fake_server::fixture::Verb;
+use acp_fake_server::{Action, Fixture, Input, Outcome, Player, Role};
+use serde_json::{Value, json};
+
+/// More actions than any transcript has: beyond it both sides only answer each other.
+const MAX_ACTIONS: usize = 1_000_000;
+
+/// Why a transcript says nothing about the engine, if it does not.
+pub fn not_applicable(fixture: &Fixture) -> Option<String> {
+    let verb = ["grandchild", "linger", "stop_reading"]
+        .into_iter()
+        .find(|verb| fixture.uses(verb));
+    if let Some(verb) = verb {
+        return Some(format!("`{verb}` needs a process, and the engine has none"));
+    }
+    let resolves_cwd = fixture
+        .steps
+        .iter()
+        .any(|step| matches!(&step.verb, Verb::Call { args, .. } if args.get("cwd").is_some()));
+    resolves_cwd.then(|| "the driver resolves the working directory".to_owned())
+}
+
+/// Plays a transcript; the error is the report of what did not match.
+pub fn play(fixture: &Fixture) -> Result<(), String> {
+    let mut rig = Rig::new(fixture);
+    for _ in 0..MAX_ACTIONS {
+        rig.drain();
+        match rig.player.poll() {
+            Action::Call { label, op, args } => rig.call(label, &op, &args)?,
+            Action::Agent { process, command } => rig.agent(process, command),
+            Action::Delay(time) => rig.delay(time),
+            Action::Wait(waiting) => {
+                if !rig.jump() {
+                    return Err(format!(
+                        "{waiting}: nothing is left that could happen\n{}",
+                        rig.player.transcript()
+                    ));
+                }
+            }
+            Action::Done => return Ok(()),
+            Action::Failed(mismatch) => return Err(mismatch.to_string()),
+        }
+    }
+    Err("the transcript does not end".to_owned())
+}
+
+struct Rig {
+    player: Player,
+    now: Instant,
+    /// How many agents were started; the last is the one that runs.
+    processes: u32,
+    connection: Option<Connection>,
+    /// What the engine wants to be called for next.
+    due: Option<Instant>,
+    turn_options: TurnOptions,
+    /// Lanes by their name, and the label of the call that opens them.
+    lanes: HashMap<String, LaneId>,
+    opening: HashMap<LaneId, String>,
+    turns: HashMap<String, TurnId>,
+    running: HashMap<TurnId, String>,
+}
+
+impl Rig {
+    fn new(fixture: &Fixture) -> Self {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "an instant cannot be made otherwise; from here on the clock is virtual"
+        )]
+        let now = Instant::now();
+        Self {
+            player: Player::new(fixture, Role::Both),
+            now,
+            processes: 0,
+            connection: None,
+            due: None,
+            turn_options: TurnOptions::default(),
+            lanes: HashMap::new(),
+            opening: HashMap::new(),
+            turns: HashMap::new(),
+            running: HashMap::new(),
+        }
+    }
+
+    fn call(&mut self, label: String, op: &str, args: &Value) -> Result<(), String> {
+        match op {
+            "load" => self.load(label, args)?,
+            "lane" => {
+                if let Some(connection) = &mut self.connection {
+                    let lane = connection.open_lane(self.now);
+                    self.lanes.insert(text(args, "lane"), lane);
+                    self.opening.insert(lane, label);
+                } else {
+                    self.returned(&label, closed());
+                }
+            }
+            "generate" => self.generate(label, args)?,
+            "cancel" => {
+                if let (Some(connection), Some(&turn)) =
+                    (&mut self.connection, self.turns.get(&text(args, "call")))
+                {
+                    connection.cancel(turn, self.now);
+                }
+                self.returned(&label, Outcome::Ok(json!({})));
+            }
+            "is_alive" => {
+                let alive = self.connection.as_ref().is_some_and(Connection::is_open);
+                self.returned(&label, Outcome::Ok(json!({ "alive": alive })));
+            }
+            "close" => {
+                if let Some(connection) = &mut self.connection {
+                    connection.close();
+                }
+                self.drain();
+                self.end_process();
+                self.returned(&label, Outcome::Ok(json!({})));
+            }
+            other => return Err(format!("an operation this rig does not have: {other}")),
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, label: String, args: &Value) -> Result<(), String> {
+        let mut options = ConnectionOptions::new("/work");
+        options.mode = args["mode"].as_str().map(str::to_owned);
+        options.permission = match args["permission"].as_str() {
+            None | Some("first_allow") => PermissionPolicy::FirstAllow,
+            Some("allow_once") => PermissionPolicy::AllowOnce,
+            Some("reject") => PermissionPolicy::Reject,
+            Some(other) => return Err(format!("an unknown permission policy: {other}")),
+        };
+        limit(args, "startup_timeout_ms", &mut options.startup_timeout);
+        limit(args, "cancel_grace_ms", &mut options.cancel_grace);
+        self.turn_options = turn_options(TurnOptions::default(), args)
+            .allow_empty(args["allow_empty_turn"].as_bool().unwrap_or(false));
+        let mut connection = Connection::new(options, self.now);
+        self.processes += 1;
+        self.player.handle(Input::Started);
+        let lane = connection.open_lane(self.now);
+        self.lanes.clear();
+        self.lanes.insert("main".to_owned(), lane);
+        self.opening.insert(lane, label);
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    fn generate(&mut self, label: String, args: &Value) -> Result<(), String> {
+        let messages = args["messages"].clone();
+        let request: GenerateRequest = serde_json::from_value(json!({ "messages": messages }))
+            .map_err(|error| error.to_string())?;
+        let lane = args["lane"].as_str().unwrap_or("main");
+        let (Some(connection), Some(&lane)) = (&mut self.connection, self.lanes.get(lane)) else {
+            self.returned(&label, closed());
+            return Ok(());
+        };
+        let options = turn_options(self.turn_options, args);
+        match connection.prompt(lane, &request, options, self.now) {
+            Ok(turn) => {
+                self.turns.insert(label.clone(), turn);
+                self.running.insert(turn, label);
+            }
+            Err(error) => self.returned(&label, failed(&error)),
+        }
+        Ok(())
+    }
+
+    /// Carries out what the scripted agent does.
+    fn agent(&mut self, process: u32, command: Command) {
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        if process != self.processes {
+            return;
+        }
+        match command {
+            Command::Stdout(bytes) => connection.handle_bytes(&bytes, self.now),
+            Command::Stderr(bytes) => connection.handle_stderr(&bytes),
+            Command::Exit(code) => connection.handle_eof(ExitInfo::code(code), self.now),
+            Command::Signal(signal) => {
+                connection.handle_eof(ExitInfo::signal(number(signal)), self.now);
+            }
+            Command::CloseStdout => connection.handle_eof(ExitInfo::default(), self.now),
+            Command::StopReading(_) | Command::Linger(_) | Command::Grandchild => {
+                unreachable!("such transcripts are left out")
+            }
+        }
+    }
+
+    /// Takes everything that the engine has to say.
+    fn drain(&mut self) {
+        while let Some(connection) = &mut self.connection {
+            match connection.poll_output() {
+                Output::Send(line) => {
+                    assert_eq!(line.last(), Some(&b'\n'), "a whole line");
+                    let line = &line[..line.len() - 1];
+                    let process = self.processes;
+                    self.player.handle(Input::Line { process, line });
+                }
+                Output::Event(event) => self.event(event),
+                Output::Wait(due) => {
+                    self.due = due;
+                    return;
+                }
+                other => panic!("an output this rig does not have: {other:?}"),
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::LaneOpened(lane) => {
+                let label = self
+                    .opening
+                    .remove(&lane)
+                    .expect("a lane that was asked for");
+                let connection = self.connection.as_ref().expect("it speaks");
+                let session = connection.session(lane).expect("it is open");
+                let value = json!({ "session_id": session.session_id });
+                self.returned(&label, Outcome::Ok(value));
+            }
+            Event::LaneFailed(lane, error) => {
+                let label = self
+                    .opening
+                    .remove(&lane)
+                    .expect("a lane that was asked for");
+                if label == "load" {
+                    // What `load_acp` does: nothing is left of an agent that could not be loaded.
+                    self.end_process();
+                }
+                let value = serde_json::to_value(&error).expect("a report");
+                self.returned(&label, Outcome::Err(value));
+            }
+            Event::TurnEnded(turn, result) => {
+                let label = self.running.remove(&turn).expect("each turn ends once");
+                let outcome = match result {
+                    Ok(response) => Outcome::Ok(json!({
+                        "content": response.content,
+                        "stop_reason": response.stop_reason.as_str(),
+                        "usage": response.usage,
+                        "dropped": response.dropped,
+                    })),
+                    Err(error) => failed(&error),
+                };
+                self.returned(&label, outcome);
+            }
+            Event::Ended(_) => {
+                let process = self.processes;
+                self.player.handle(Input::Gone { process });
+            }
+            other => panic!("an event this rig does not have: {other:?}"),
+        }
+    }
+
+    /// Lets time pass up to the engine's next instant. False if it has none.
+    fn jump(&mut self) -> bool {
+        let (Some(connection), Some(due)) = (&mut self.connection, self.due) else {
+            return false;
+        };
+        self.now = self.now.max(due);
+        connection.handle_timeout(self.now);
+        true
+    }
+
+    fn delay(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.due.is_some_and(|due| due <= end) && self.jump() {
+            self.drain();
+        }
+        self.now = end;
+        self.player.handle(Input::Elapsed);
+    }
+
+    fn end_process(&mut self) {
+        self.connection = None;
+        self.due = None;
+        let process = self.processes;
+        if process > 0 {
+            self.player.handle(Input::Eof { process });
+        }
+    }
+
+    fn returned(&mut self, label: &str, outcome: Outcome) {
+        self.player.handle(Input::Returned { label, outcome });
+    }
+}
+
+fn text(args: &Value, key: &str) -> String {
+    args[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Reads a time in milliseconds: 0 is off, absent keeps what is set.
+fn limit(args: &Value, key: &str, set: &mut Option<Duration>) {
+    if let Some(ms) = args[key].as_u64() {
+        *set = (ms > 0).then(|| Duration::from_millis(ms));
+    }
+}
+
+fn turn_options(mut options: TurnOptions, args: &Value) -> TurnOptions {
+    limit(args, "idle_timeout_ms", &mut options.idle_timeout);
+    limit(args, "deadline_ms", &mut options.deadline);
+    options
+}
+
+fn failed(error: &GenerateError) -> Outcome {
+    Outcome::Err(serde_json::to_value(error).expect("a report"))
+}
+
+fn closed() -> Outcome {
+    failed(&GenerateError::Closed {
+        partial: String::new(),
+    })
+}
+
+fn number(signal: Signal) -> i32 {
+    match signal {
+        Signal::Hup => 1,
+        Signal::Int => 2,
+        Signal::Abrt => 6,
+        Signal::Kill => 9,
+        Signal::Segv => 11,
+        Signal::Term => 15,
+    }
+}
