@@ -17,6 +17,7 @@
     reason = "a driver is where the clock is read and threads are started"
 )]
 
+mod agent;
 mod alarm;
 mod model;
 mod outbox;
@@ -30,6 +31,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+pub use agent::AcpAgent;
 pub use model::{AcpModel, Canceller, Lane, Turn, load_acp};
 
 use crate::connection::{Connection, Event, LaneId, Output, PermissionId, TurnId};
@@ -53,7 +55,7 @@ const READ_BUFFER: usize = 64 * 1024;
 /// What the model, its lanes, its turns and its threads share.
 struct Shared {
     core: Mutex<Core>,
-    /// A lane has opened or failed, or a stream has ended.
+    /// The handshake is over, a lane has opened or failed, or a stream has ended.
     changed: Condvar,
     outbox: Outbox,
     alarm: Alarm,
@@ -70,6 +72,8 @@ struct Core {
     connection: Connection,
     turns: HashMap<TurnId, TurnSlot>,
     lanes: HashMap<LaneId, Result<(), LoadError>>,
+    /// How the handshake of the process went, once it has.
+    initialized: Option<Result<(), LoadError>>,
     stdout_ended: bool,
     stderr_ended: bool,
 }
@@ -122,6 +126,7 @@ impl Shared {
                 connection: Connection::new(connection_options, Instant::now()),
                 turns: HashMap::new(),
                 lanes: HashMap::new(),
+                initialized: None,
                 stdout_ended: false,
                 stderr_ended: false,
             }),
@@ -217,8 +222,15 @@ impl Shared {
                 self.changed.notify_all();
             }
             Event::PermissionAsked(id, request) => self.ask(core, id, request),
-            // Every call has been told by an event of its own.
-            Event::Ended(_) => {}
+            Event::Initialized => {
+                core.initialized = Some(Ok(()));
+                self.changed.notify_all();
+            }
+            // Every other call has been told by an event of its own.
+            Event::Ended(error) => {
+                core.initialized.get_or_insert(Err(error));
+                self.changed.notify_all();
+            }
         }
     }
 

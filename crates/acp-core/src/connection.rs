@@ -125,6 +125,8 @@ pub enum Output {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
+    /// `initialize` is answered: [`Connection::agent`] is known.
+    Initialized,
     /// A lane is warm.
     LaneOpened(LaneId),
     /// A lane could not be opened.

@@ -113,7 +113,7 @@ mod options;
 mod process;
 mod sync;
 
-pub use blocking::{AcpModel, Canceller, Lane, Turn, load_acp};
+pub use blocking::{AcpAgent, AcpModel, Canceller, Lane, Turn, load_acp};
 pub use client::{Generate, InProcessClient};
 pub use command::split_command;
 pub use connection::{

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::sync::{Arc, Condvar};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Core, Shared, TurnSlot};
+use super::{AcpAgent, Core, Shared, TurnSlot};
 use crate::client::Generate;
 use crate::connection::{LaneId, TurnId};
-use crate::error::{ExitInfo, GenerateError, LoadError};
+use crate::error::{GenerateError, LoadError};
 use crate::options::LoadOptions;
-use crate::protocol::{AgentInfo, SessionInfo};
+use crate::protocol::SessionInfo;
 use crate::request::{GenerateRequest, GenerateResponse};
 use crate::sync::{lock, wait};
 use crate::turn::TurnOptions;
@@ -30,15 +30,9 @@ use crate::turn::TurnOptions;
 ///
 /// See [`LoadError`]. Nothing of the agent is left running then.
 pub fn load_acp(options: LoadOptions) -> Result<AcpModel, LoadError> {
-    let turn_options = options.turn;
-    let shared = Shared::start(&options)?;
-    match Lane::open(&shared, turn_options) {
-        Ok(main) => Ok(AcpModel { main }),
-        Err(error) => {
-            shared.close();
-            Err(error)
-        }
-    }
+    let agent = AcpAgent::start(options)?;
+    let main = agent.lane()?;
+    Ok(AcpModel { main, agent })
 }
 
 /// A warm agent as a model: one process, and the session that its turns run in.
@@ -46,8 +40,10 @@ pub fn load_acp(options: LoadOptions) -> Result<AcpModel, LoadError> {
 /// The process lives as long as the model, however its turns end; dropping the model closes it. Turns of
 /// one model are one conversation and run one after the other. For conversations side by side open
 /// [lanes](AcpModel::lane).
+#[derive(Debug)]
 pub struct AcpModel {
     main: Lane,
+    agent: AcpAgent,
 }
 
 impl AcpModel {
@@ -79,7 +75,7 @@ impl AcpModel {
     ///
     /// See [`LoadError`]; the model itself is not affected.
     pub fn lane(&self) -> Result<Lane, LoadError> {
-        Lane::open(&self.main.shared, self.main.turn_options)
+        self.agent.lane()
     }
 
     /// Cancels the turn that the model's own session runs now. If none runs, nothing is sent.
@@ -87,51 +83,29 @@ impl AcpModel {
         self.main.cancel();
     }
 
-    /// The limits of turns that do not bring their own.
-    pub fn turn_options(&self) -> TurnOptions {
-        self.main.turn_options
-    }
-
-    /// What the agent said of itself.
-    pub fn agent(&self) -> AgentInfo {
-        lock(&self.main.shared.core).connection.agent().clone()
-    }
-
     /// The session that serves the model's own turns.
     pub fn session(&self) -> SessionInfo {
         self.main.session()
     }
 
-    /// The id of the agent's process, which leads a process group of its own.
-    pub fn process_id(&self) -> u32 {
-        self.main.shared.process.id()
+    /// The lane of the model's own turns.
+    pub fn main_lane(&self) -> &Lane {
+        &self.main
+    }
+
+    /// The process behind the model.
+    pub fn agent(&self) -> &AcpAgent {
+        &self.agent
     }
 
     /// Whether the process runs and the connection has not ended.
     pub fn is_alive(&self) -> bool {
-        self.main.shared.is_alive()
+        self.agent.is_alive()
     }
 
-    /// How the process ended, once it has.
-    pub fn exit(&self) -> Option<ExitInfo> {
-        self.main.shared.process.exit()
-    }
-
-    /// The end of the agent's standard error, and of what it wrote to standard output that was no message.
-    pub fn diagnostics(&self) -> String {
-        lock(&self.main.shared.core).connection.diagnostics()
-    }
-
-    /// Ends every turn with `closed`, then the process and all that it started. They are gone when this
-    /// returns. Closing twice, or from several threads, is no error; lanes are closed with the model.
+    /// Closes the agent and all its lanes: see [`AcpAgent::close`].
     pub fn close(&self) {
-        self.main.shared.close();
-    }
-}
-
-impl Drop for AcpModel {
-    fn drop(&mut self) {
-        self.close();
+        self.agent.close();
     }
 }
 
@@ -141,29 +115,22 @@ impl Generate for AcpModel {
     }
 }
 
-impl fmt::Debug for AcpModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcpModel")
-            .field("process_id", &self.process_id())
-            .field("session", &self.session().session_id)
-            .finish_non_exhaustive()
-    }
-}
-
 /// One session of an agent's process, and the queue of its turns.
 ///
 /// Lanes run side by side; the turns of one lane run in the order in which they were started. Dropping a
-/// lane gives up its session; the process belongs to the [`AcpModel`].
+/// lane gives up its session; the process belongs to the [`AcpModel`] or [`AcpAgent`].
 pub struct Lane {
     shared: Arc<Shared>,
     id: LaneId,
     turn_options: TurnOptions,
+    open_time: Duration,
 }
 
 impl Lane {
-    fn open(shared: &Arc<Shared>, turn_options: TurnOptions) -> Result<Self, LoadError> {
+    pub(super) fn open(shared: &Arc<Shared>, turn_options: TurnOptions) -> Result<Self, LoadError> {
+        let asked = Instant::now();
         let mut core = lock(&shared.core);
-        let id = core.connection.open_lane(Instant::now());
+        let id = core.connection.open_lane(asked);
         shared.pump(&mut core);
         loop {
             if let Some(result) = core.lanes.remove(&id) {
@@ -172,6 +139,7 @@ impl Lane {
                     shared: Arc::clone(shared),
                     id,
                     turn_options,
+                    open_time: asked.elapsed(),
                 });
             }
             core = wait(&shared.changed, core);
@@ -225,6 +193,16 @@ impl Lane {
             core.connection.cancel(turn, Instant::now());
             self.shared.pump(&mut core);
         }
+    }
+
+    /// The limits of turns that do not bring their own.
+    pub fn turn_options(&self) -> TurnOptions {
+        self.turn_options
+    }
+
+    /// How long it took to open the session.
+    pub fn open_time(&self) -> Duration {
+        self.open_time
     }
 
     /// The session that serves the lane now.

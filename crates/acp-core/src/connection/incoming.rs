@@ -219,6 +219,7 @@ impl Connection {
             Ok((version, agent)) if version == PROTOCOL_VERSION => {
                 self.agent = agent;
                 self.phase = Phase::Ready;
+                self.event(Event::Initialized);
                 self.open_waiting_lanes(now);
             }
             Ok((answered, _)) => self.end(LoadError::ProtocolVersion { answered }),

@@ -218,6 +218,7 @@ impl Rig {
 
     fn event(&mut self, event: Event) {
         match event {
+            Event::Initialized => {}
             Event::LaneOpened(lane) => {
                 let label = self
                     .opening
