@@ -1,1 +1,236 @@
-fn main() {}
+//! The driver of `acp-core` (`spec/driver-protocol.md`). It adapts and fixes nothing.
+
+mod answer;
+
+use std::{
+    collections::HashMap,
+    io::{self, BufRead},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use acp_core::{
+    AcpModel, Canceller, GenerateRequest, Lane, LoadOptions, PermissionPolicy, Turn, TurnOptions,
+    load_acp,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use answer::Seq;
+
+/// Everything this library can do, which is everything there is.
+const CAPABILITIES: [&str; 12] = [
+    "cancel",
+    "lanes",
+    "mode",
+    "permission",
+    "startup_timeout",
+    "idle_timeout",
+    "deadline",
+    "parts",
+    "allow_empty_turn",
+    "dropped",
+    "stderr_tail",
+    "is_alive",
+];
+
+fn main() -> io::Result<()> {
+    let driver = Arc::new(Driver::default());
+    for line in io::stdin().lock().lines() {
+        let request: Request = serde_json::from_str(&line?)?;
+        let seq = Seq(request.seq);
+        let args = request.args;
+        match request.op.as_str() {
+            "hello" => seq.ok(json!({
+                "protocol": 1,
+                "port": {"name": "rust", "language": "rust", "version": env!("CARGO_PKG_VERSION")},
+                "capabilities": CAPABILITIES,
+            })),
+            // What may wait for the agent does so on a thread of its own.
+            "load" => driver.spawn(seq, move |driver, seq| driver.load(seq, &args)),
+            "lane" => driver.spawn(seq, move |driver, seq| driver.lane(seq, &args)),
+            "close" => driver.spawn(seq, |driver, seq| driver.close(seq)),
+            // Turns start in the order in which they were asked for, and are waited for elsewhere.
+            "generate" => driver.generate(seq, &args),
+            "cancel" => driver.cancel(seq, &args),
+            "is_alive" => {
+                let alive = driver.model().is_some_and(|model| model.is_alive());
+                seq.ok(json!({"alive": alive}));
+            }
+            "bye" => {
+                seq.ok(json!({}));
+                return Ok(());
+            }
+            other => seq.unsupported(other),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Request {
+    seq: Value,
+    op: String,
+    args: Value,
+}
+
+#[derive(Default)]
+struct Driver {
+    model: Mutex<Option<Arc<AcpModel>>>,
+    lanes: Mutex<HashMap<String, Arc<Lane>>>,
+    turns: Mutex<HashMap<String, Canceller>>,
+}
+
+impl Driver {
+    fn spawn(self: &Arc<Self>, seq: Seq, operation: impl FnOnce(&Driver, Seq) + Send + 'static) {
+        let driver = Arc::clone(self);
+        seq.on_thread(move |seq| operation(&driver, seq));
+    }
+
+    fn model(&self) -> Option<Arc<AcpModel>> {
+        lock(&self.model).clone()
+    }
+
+    fn load(&self, seq: Seq, args: &Value) {
+        let options = match load_options(args) {
+            Ok(options) => options,
+            Err(unsupported) => return seq.unsupported(&unsupported),
+        };
+        match load_acp(options) {
+            Ok(model) => {
+                let session_id = model.session().session_id;
+                *lock(&self.model) = Some(Arc::new(model));
+                seq.ok(json!({"session_id": session_id}));
+            }
+            Err(error) => seq.err(&error),
+        }
+    }
+
+    fn lane(&self, seq: Seq, args: &Value) {
+        let Some(model) = self.model() else {
+            return seq.not_loaded();
+        };
+        match model.lane() {
+            Ok(lane) => {
+                let session_id = lane.session().session_id;
+                lock(&self.lanes).insert(lane_name(args), Arc::new(lane));
+                seq.ok(json!({"session_id": session_id}));
+            }
+            Err(error) => seq.err(&error),
+        }
+    }
+
+    fn generate(&self, seq: Seq, args: &Value) {
+        let Some(model) = self.model() else {
+            return seq.not_loaded();
+        };
+        let request = match GenerateRequest::deserialize(args) {
+            Ok(request) => request,
+            Err(error) => return seq.crash(&format!("the messages cannot be read: {error}")),
+        };
+        let options = turn_options(model.turn_options(), args);
+        let lane = lane_name(args);
+        let started = match lock(&self.lanes).get(&lane) {
+            Some(lane) => lane.start(&request, options),
+            None if lane == "main" => model.start(&request, options),
+            None => return seq.crash(&format!("there is no lane {lane}")),
+        };
+        match started {
+            Ok(turn) => {
+                lock(&self.turns).insert(seq.key(), turn.canceller());
+                seq.on_thread(|seq| wait(seq, turn));
+            }
+            Err(error) => seq.err(&error),
+        }
+    }
+
+    fn cancel(&self, seq: Seq, args: &Value) {
+        // A turn that could not be started has nothing to cancel.
+        if let Some(turn) = lock(&self.turns).get(&args["seq"].to_string()) {
+            turn.cancel();
+        }
+        seq.ok(json!({}));
+    }
+
+    fn close(&self, seq: Seq) {
+        if let Some(model) = self.model() {
+            model.close();
+        }
+        seq.ok(json!({}));
+    }
+}
+
+fn wait(seq: Seq, turn: Turn) {
+    match turn.wait() {
+        Ok(response) => seq.ok(json!({
+            "content": response.content,
+            "stop_reason": response.stop_reason.as_str(),
+            "usage": response.usage,
+            "dropped": response.dropped.nonzero().collect::<HashMap<_, _>>(),
+        })),
+        Err(error) => seq.err(&error),
+    }
+}
+
+/// The options of a `load`, or the one that the library does not have.
+fn load_options(args: &Value) -> Result<LoadOptions, String> {
+    let words = args["command"].as_array().into_iter().flatten();
+    let mut options = LoadOptions::new(words.filter_map(Value::as_str));
+    for (name, value) in args["env"].as_object().into_iter().flatten() {
+        options = options.env(name, value.as_str().unwrap_or_default());
+    }
+    if let Some(cwd) = args["cwd"].as_str() {
+        options = options.cwd(cwd);
+    }
+    if let Some(mode) = args["mode"].as_str() {
+        options = options.mode(mode);
+    }
+    if let Some(policy) = args["permission"].as_str() {
+        options = options.permission(match policy {
+            "first_allow" => PermissionPolicy::FirstAllow,
+            "allow_once" => PermissionPolicy::AllowOnce,
+            "reject" => PermissionPolicy::Reject,
+            other => return Err(format!("permission {other}")),
+        });
+    }
+    if let Some(limit) = millis(args, "startup_timeout_ms") {
+        options = options.startup_timeout(limit);
+    }
+    if let Some(limit) = millis(args, "cancel_grace_ms") {
+        options = options.cancel_grace(limit);
+    }
+    if let Some(limit) = millis(args, "idle_timeout_ms") {
+        options = options.idle_timeout(limit);
+    }
+    if let Some(limit) = millis(args, "deadline_ms") {
+        options = options.deadline(limit);
+    }
+    if let Some(allow) = args["allow_empty_turn"].as_bool() {
+        options = options.allow_empty_turn(allow);
+    }
+    Ok(options)
+}
+
+fn turn_options(mut options: TurnOptions, args: &Value) -> TurnOptions {
+    if let Some(limit) = millis(args, "idle_timeout_ms") {
+        options = options.idle_timeout(limit);
+    }
+    if let Some(limit) = millis(args, "deadline_ms") {
+        options = options.deadline(limit);
+    }
+    options
+}
+
+/// A limit that is given: a time, or nothing for 0, which is off.
+fn millis(args: &Value, name: &str) -> Option<Option<Duration>> {
+    let millis = args[name].as_u64()?;
+    Some((millis > 0).then(|| Duration::from_millis(millis)))
+}
+
+fn lane_name(args: &Value) -> String {
+    args["lane"].as_str().unwrap_or("main").to_owned()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
