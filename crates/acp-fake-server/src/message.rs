@@ -120,26 +120,23 @@ fn read_body(members: &mut Map<String, Value>) -> (Body, Option<String>) {
 }
 
 pub(crate) fn request(id: &Value, method: &str, params: Option<&Value>) -> Vec<u8> {
-    let mut message = json!({"jsonrpc": "2.0", "id": id, "method": method});
-    if let Some(params) = params {
-        message["params"] = params.clone();
-    }
-    to_line(&message)
+    to_line(&[
+        ("id", Some(id)),
+        ("method", Some(&json!(method))),
+        ("params", params),
+    ])
 }
 
 pub(crate) fn notification(method: &str, params: Option<&Value>) -> Vec<u8> {
-    let mut message = json!({"jsonrpc": "2.0", "method": method});
-    if let Some(params) = params {
-        message["params"] = params.clone();
-    }
-    to_line(&message)
+    to_line(&[("method", Some(&json!(method))), ("params", params)])
 }
 
 pub(crate) fn response(id: &Value, answer: &Result<Value, Value>) -> Vec<u8> {
-    to_line(&match answer {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
-    })
+    let answer = match answer {
+        Ok(result) => ("result", Some(result)),
+        Err(error) => ("error", Some(error)),
+    };
+    to_line(&[("id", Some(id)), answer])
 }
 
 pub(crate) fn update(session: &Value, update: &Value) -> Vec<u8> {
@@ -174,7 +171,14 @@ pub(crate) fn session_of(params: Option<&Value>) -> Option<&str> {
     params?.get("sessionId")?.as_str()
 }
 
-/// Without the newline, which is framing.
-fn to_line(message: &Value) -> Vec<u8> {
-    message.to_string().into_bytes()
+/// A message in the order in which people write them, without the newline, which is framing.
+fn to_line(members: &[(&str, Option<&Value>)]) -> Vec<u8> {
+    let mut line = r#"{"jsonrpc":"2.0""#.to_owned();
+    for (name, value) in members {
+        if let Some(value) = value {
+            line.push_str(&format!(",\"{name}\":{value}"));
+        }
+    }
+    line.push('}');
+    line.into_bytes()
 }

@@ -1,1 +1,812 @@
+use std::path::Path;
 
+use serde_json::json;
+
+use super::*;
+
+/// What a test does when the player waits.
+enum Do {
+    Start,
+    /// A line from the client to process 1.
+    Line(&'static str),
+    LineTo(u32, &'static str),
+    Eof(u32),
+    Gone(u32),
+    Ok(&'static str, Value),
+    Err(&'static str, Value),
+    Crash(&'static str),
+    Unsupported(&'static str),
+    Elapsed,
+}
+use Do::*;
+
+const HEADER: &str = r#"{"fixture":"a/b","format":1,"title":"t","level":"must","covers":["X-1"]}"#;
+
+const INIT: &str =
+    r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
+const NEW: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#;
+const PROMPT: &str = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[{"type":"text","text":"user: red?"}]}}"#;
+
+fn player(role: Role, steps: &[&str]) -> Player {
+    let text = format!("{HEADER}\n{}\n", steps.join("\n"));
+    let fixture = Fixture::parse(Path::new("a/b.jsonl"), &text, &mut |_| None).unwrap();
+    Player::new(&fixture, role)
+}
+
+/// Everything up to the next wait or end, one string for each action.
+fn drain(player: &mut Player) -> (Vec<String>, Action) {
+    let mut actions = Vec::new();
+    loop {
+        actions.push(match player.poll() {
+            Action::Call { label, op, args } => format!("call {label} {op} {args}"),
+            Action::Agent {
+                process: 1,
+                command: Command::Stdout(bytes),
+            } => String::from_utf8_lossy(&bytes).into_owned(),
+            Action::Agent {
+                process: 1,
+                command,
+            } => format!("{command:?}"),
+            Action::Agent { process, command } => format!("{process}: {command:?}"),
+            Action::Delay(time) => format!("delay {time:?}"),
+            end => return (actions, end),
+        });
+    }
+}
+
+fn tell(player: &mut Player, what: &Do) {
+    player.handle(match what {
+        Start => Input::Started,
+        Line(line) => Input::Line {
+            process: 1,
+            line: line.as_bytes(),
+        },
+        LineTo(process, line) => Input::Line {
+            process: *process,
+            line: line.as_bytes(),
+        },
+        Eof(process) => Input::Eof { process: *process },
+        Gone(process) => Input::Gone { process: *process },
+        Ok(label, value) => Input::Returned {
+            label,
+            outcome: Outcome::Ok(value.clone()),
+        },
+        Err(label, value) => Input::Returned {
+            label,
+            outcome: Outcome::Err(value.clone()),
+        },
+        Crash(label) => Input::Returned {
+            label,
+            outcome: Outcome::Crash("boom".into()),
+        },
+        Unsupported(label) => Input::Returned {
+            label,
+            outcome: Outcome::Unsupported("no".into()),
+        },
+        Elapsed => Input::Elapsed,
+    });
+}
+
+/// Tells all of `inputs`, whatever the player waits for, and gives the actions and the end.
+fn run(role: Role, steps: &[&str], inputs: &[Do]) -> (Vec<String>, Action) {
+    let mut player = player(role, steps);
+    let (mut actions, mut end) = drain(&mut player);
+    for input in inputs {
+        tell(&mut player, input);
+        let (more, next) = drain(&mut player);
+        actions.extend(more);
+        end = next;
+    }
+    (actions, end)
+}
+
+#[track_caller]
+fn passes(steps: &[&str], inputs: &[Do]) -> Vec<String> {
+    let (actions, end) = run(Role::Both, steps, inputs);
+    assert!(matches!(end, Action::Done), "{end:?}");
+    actions
+}
+
+#[track_caller]
+fn fails(steps: &[&str], inputs: &[Do]) -> Mismatch {
+    match run(Role::Both, steps, inputs).1 {
+        Action::Failed(mismatch) => mismatch,
+        end => panic!("{end:?}"),
+    }
+}
+
+#[track_caller]
+fn waits(steps: &[&str], inputs: &[Do]) -> String {
+    match run(Role::Both, steps, inputs).1 {
+        Action::Wait(waiting) => waiting.to_string(),
+        end => panic!("{end:?}"),
+    }
+}
+
+/// The steps that bring a session about, and what the client does in them.
+const READY: [&str; 4] = [
+    r#"{"want":"initialize","as":"i"}"#,
+    r#"{"reply":"i","result":{"protocolVersion":1}}"#,
+    r#"{"want":"session/new","as":"n"}"#,
+    r#"{"reply":"n","result":{"sessionId":"s1"}}"#,
+];
+
+fn ready(steps: &[&'static str]) -> Vec<&'static str> {
+    READY.iter().chain(steps).copied().collect()
+}
+
+fn opened(inputs: Vec<Do>) -> Vec<Do> {
+    [Start, Line(INIT), Line(NEW)]
+        .into_iter()
+        .chain(inputs)
+        .collect()
+}
+
+#[test]
+fn a_call_is_made_and_its_end_is_compared() {
+    let steps = [
+        r#"{"call":"load","args":{"cwd":"."},"as":"l"}"#,
+        r#"{"returns":"l","ok":{"a":1}}"#,
+    ];
+    assert_eq!(
+        passes(&steps, &[Ok("l", json!({"a": 1}))]),
+        [r#"call l load {"cwd":"."}"#]
+    );
+    assert!(waits(&steps, &[]).ends_with(r#"a/b.jsonl:3: the end of the call "l""#));
+
+    let mismatch = fails(&steps, &[Ok("l", json!({"a": 2}))]);
+    assert_eq!(mismatch.path.as_deref(), Some("$.ok.a"));
+    assert_eq!(
+        (mismatch.want.as_deref(), mismatch.got.as_deref()),
+        (Some("1"), Some("2"))
+    );
+    assert_eq!((mismatch.location.line, mismatch.fault), (3, Fault::Client));
+    assert_eq!(
+        fails(&steps, &[Err("l", json!({"a": 1}))]).got.unwrap(),
+        r#"err {"a":1}"#
+    );
+    assert_eq!(fails(&steps, &[Crash("l")]).got.unwrap(), r#"crash "boom""#);
+    assert_eq!(
+        fails(&steps, &[Unsupported("l")]).got.unwrap(),
+        r#"unsupported "no""#
+    );
+    assert_eq!(fails(&steps, &[Ok("x", json!({}))]).fault, Fault::Fixture);
+
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"returns":"load","err":{"kind":"k"}}"#,
+    ];
+    passes(&steps, &[Err("load", json!({"kind": "k", "more": 1}))]);
+    assert_eq!(
+        fails(&steps, &[Ok("load", json!({}))]).want.unwrap(),
+        r#"err {"kind":"k"}"#
+    );
+    assert_eq!(
+        fails(&steps, &[Err("load", json!({"kind": "j"}))])
+            .path
+            .unwrap(),
+        "$.err.kind"
+    );
+}
+
+#[test]
+fn a_call_may_return_before_the_step_that_takes_it() {
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"call":"close"}"#,
+        r#"{"returns":"close","ok":{}}"#,
+        r#"{"returns":"load","ok":{}}"#,
+    ];
+    passes(&steps, &[Ok("load", json!({})), Ok("close", json!({}))]);
+    let twice = [Ok("load", json!({})), Ok("load", json!({}))];
+    assert_eq!(fails(&steps, &twice).fault, Fault::Fixture);
+}
+
+#[test]
+fn lines_wait_for_the_step_that_takes_them() {
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"returns":"load","ok":{}}"#,
+        r#"{"want":"initialize","params":{"protocolVersion":1}}"#,
+        r#"{"want_note":"session/cancel","params":{"sessionId":"s1"}}"#,
+    ];
+    const CANCEL: &str =
+        r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}"#;
+    passes(
+        &steps,
+        &[Start, Line(INIT), Line(CANCEL), Ok("load", json!({}))],
+    );
+    assert!(waits(&steps, &[Start, Line(INIT), Ok("load", json!({}))]).contains("session/cancel"));
+
+    let early = fails(&steps, &[Start, Line(CANCEL), Ok("load", json!({}))]);
+    assert_eq!(
+        early.message,
+        "the request initialize was wanted, and something else came"
+    );
+    assert_eq!(early.got.as_deref(), Some(CANCEL));
+    let other = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s2"}}"#;
+    let other = fails(
+        &steps,
+        &[Start, Line(INIT), Line(other), Ok("load", json!({}))],
+    );
+    assert_eq!(other.path.as_deref(), Some("$.params.sessionId"));
+}
+
+#[test]
+fn the_envelope_of_a_request_is_matched_in_full() {
+    let steps = [r#"{"want":"initialize"}"#, r#"{"want":"_x"}"#];
+    let x = |id: &str| -> &'static str {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"_x"}}"#).leak()
+    };
+    passes(&steps, &[Start, Line(INIT), Line(x("1"))]);
+    passes(&steps, &[Start, Line(INIT), Line(x(r#""0""#))]);
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Line(x("0"))])
+            .message
+            .contains("used before")
+    );
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Line(x("null"))])
+            .message
+            .contains("id null")
+    );
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Line(x("1.5"))])
+            .message
+            .contains("id 1.5")
+    );
+    let extra = r#"{"jsonrpc":"2.0","id":1,"method":"_x","extra":true}"#;
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Line(extra)])
+            .message
+            .contains("\"extra\"")
+    );
+    let note = r#"{"jsonrpc":"2.0","method":"_x"}"#;
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Line(note)])
+            .message
+            .contains("something else")
+    );
+    let none = r#"{"jsonrpc":"2.0"}"#;
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Line(none)])
+            .message
+            .contains("neither a method")
+    );
+}
+
+#[test]
+fn an_answer_needs_the_id_of_its_request_with_its_type() {
+    let steps = [
+        r#"{"ask":"_a","as":"x"}"#,
+        r#"{"ask":"_b","params":[1],"as":"y","id":"7"}"#,
+        r#"{"want_reply":"x","result":{"ok":true}}"#,
+        r#"{"want_reply":"y","error":{"code":-32601}}"#,
+    ];
+    let good = r#"{"jsonrpc":"2.0","id":0,"result":{"ok":true}}"#;
+    let bad = r#"{"jsonrpc":"2.0","id":"7","error":{"code":-32601,"message":"m"}}"#;
+    assert_eq!(
+        passes(&steps, &[Start, Line(good), Line(bad)]),
+        [
+            "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"_a\"}\n",
+            "{\"jsonrpc\":\"2.0\",\"id\":\"7\",\"method\":\"_b\",\"params\":[1]}\n",
+        ]
+    );
+    let failure = |line| fails(&steps, &[Start, Line(good), Line(line)]);
+    let number = failure(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32601}}"#);
+    assert_eq!(number.path.as_deref(), Some("$.id"));
+    assert_eq!(
+        (number.want.as_deref(), number.got.as_deref()),
+        (Some("\"7\""), Some("7"))
+    );
+    assert!(
+        failure(r#"{"jsonrpc":"2.0","id":"7","result":{}}"#)
+            .message
+            .contains("no error")
+    );
+    let code = failure(r#"{"jsonrpc":"2.0","id":"7","error":{"code":0}}"#);
+    assert_eq!(code.path.as_deref(), Some("$.error.code"));
+    let both = failure(r#"{"jsonrpc":"2.0","id":"7","result":{},"error":{}}"#);
+    assert!(both.message.contains("both"));
+    let error = fails(
+        &steps,
+        &[Start, Line(r#"{"jsonrpc":"2.0","id":0,"error":{}}"#)],
+    );
+    assert!(error.message.contains("it is an error"));
+}
+
+#[test]
+fn the_end_of_input_comes_after_everything_unread() {
+    let steps = [r#"{"want_eof":true}"#];
+    assert_eq!(passes(&steps, &[Start, Eof(1)]), ["Exit(0)"]);
+    assert_eq!(
+        passes(&steps, &[Start, Gone(1)]),
+        [""; 0],
+        "what is gone cannot exit"
+    );
+    assert!(
+        fails(&steps, &[Start, Line(INIT), Eof(1)])
+            .got
+            .unwrap()
+            .contains("initialize")
+    );
+    assert!(waits(&steps, &[Start]).contains("the end of the agent's input"));
+
+    let wanted = fails(&[r#"{"want":"initialize"}"#], &[Start, Eof(1)]);
+    assert!(
+        wanted
+            .message
+            .contains("closed the agent's input while the request initialize")
+    );
+}
+
+#[test]
+fn an_agent_exits_at_the_end_of_its_input_unless_it_lingers() {
+    let steps = [
+        r#"{"call":"close"}"#,
+        r#"{"returns":"close","ok":{}}"#,
+        r#"{"want_eof":true}"#,
+    ];
+    let (actions, _) = run(Role::Both, &steps, &[Start, Eof(1)]);
+    assert_eq!(
+        actions,
+        ["call close close {}", "Exit(0)"],
+        "before the client returns"
+    );
+    passes(&steps, &[Start, Eof(1), Ok("close", json!({}))]);
+
+    for linger in [r#"{"linger":"eof"}"#, r#"{"linger":"term"}"#] {
+        let steps = [linger, steps[0], steps[1], steps[2]];
+        let (actions, _) = run(Role::Both, &steps, &[Start, Eof(1)]);
+        assert!(actions[0].starts_with("Linger"));
+        assert_eq!(actions[1..], ["call close close {}"]);
+    }
+    let own = [r#"{"want_eof":true}"#, r#"{"exit":3}"#];
+    assert_eq!(
+        passes(&own, &[Start, Eof(1)]),
+        ["Exit(3)"],
+        "the transcript comes first"
+    );
+    let late = [
+        r#"{"want_eof":true}"#,
+        r#"{"delay_ms":5,"note":"slow"}"#,
+        r#"{"exit":3}"#,
+    ];
+    assert_eq!(
+        passes(&late, &[Start, Eof(1), Elapsed]),
+        ["delay 5ms", "Exit(3)"]
+    );
+}
+
+#[test]
+fn messages_to_the_client_are_written_as_lines() {
+    let steps = ready(&[
+        r#"{"tell":"_t"}"#,
+        r#"{"say":["a","b"],"kind":"agent_thought_chunk","session":"s2","message_id":"m"}"#,
+        r#"{"update":{"sessionUpdate":"x"},"invalid":"unknown kind"}"#,
+        r#"{"ask_permission":["allow_once",{"optionId":"o"}],"as":"p","tool":{"t":1}}"#,
+        r#"{"reply":"n","error":{"code":1},"id":"other"}"#,
+    ]);
+    let mut player = player(Role::Both, &steps);
+    for input in opened(vec![]) {
+        tell(&mut player, &input);
+        drain(&mut player);
+    }
+    let lines: Vec<(String, Option<&str>, Option<&str>)> = player
+        .log()
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            LogEvent::ToClient {
+                line,
+                answers,
+                invalid,
+                ..
+            } => Some((
+                String::from_utf8(line.clone()).unwrap(),
+                answers.as_deref(),
+                invalid.as_deref(),
+            )),
+            _ => None,
+        })
+        .collect();
+    let chunk = |text: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s2","update":{{"content":{{"text":"{text}","type":"text"}},"messageId":"m","sessionUpdate":"agent_thought_chunk"}}}}}}"#
+        )
+    };
+    assert_eq!(lines[0].1, Some("initialize"));
+    let lines = &lines[2..];
+    assert_eq!(lines[0].0, r#"{"jsonrpc":"2.0","method":"_t"}"#);
+    assert_eq!((&lines[1].0, &lines[2].0), (&chunk("a"), &chunk("b")));
+    assert_eq!(lines[3].2, Some("unknown kind"));
+    let asked: Value = serde_json::from_str(&lines[4].0).unwrap();
+    assert_eq!(
+        asked["params"],
+        json!({
+            "sessionId": "s1",
+            "toolCall": {"t": 1},
+            "options": [
+                {"optionId": "allow_once", "name": "allow_once", "kind": "allow_once"},
+                {"optionId": "o"},
+            ],
+        })
+    );
+    assert_eq!(
+        lines[5].0,
+        r#"{"jsonrpc":"2.0","id":"other","error":{"code":1}}"#
+    );
+    assert_eq!(lines[5].1, Some("session/new"));
+}
+
+#[test]
+fn bytes_are_written_as_they_stand_and_as_they_are_cut() {
+    let steps = [
+        r#"{"raw":"\u00ff\u0000x","times":2}"#,
+        r#"{"split":{"tell":"_t"},"at":[1,5]}"#,
+        r#"{"split":{"tell":"_t"},"every":20}"#,
+        r#"{"batch":[{"tell":"_a"},{"tell":"_b"}]}"#,
+        r#"{"stderr":"e","times":3}"#,
+    ];
+    let mut player = player(Role::Both, &steps);
+    player.handle(Input::Started);
+    let mut commands = Vec::new();
+    while let Action::Agent { command, .. } = player.poll() {
+        commands.push(command);
+    }
+    let line = br#"{"jsonrpc":"2.0","method":"_t"}"#.as_slice();
+    let line = [line, b"\n"].concat();
+    let batch =
+        b"{\"jsonrpc\":\"2.0\",\"method\":\"_a\"}\n{\"jsonrpc\":\"2.0\",\"method\":\"_b\"}\n";
+    assert_eq!(
+        commands,
+        [
+            Command::Stdout(b"\xff\0x\xff\0x".to_vec()),
+            Command::Stdout(line[..1].to_vec()),
+            Command::Stdout(line[1..5].to_vec()),
+            Command::Stdout(line[5..].to_vec()),
+            Command::Stdout(line[..20].to_vec()),
+            Command::Stdout(line[20..].to_vec()),
+            Command::Stdout(batch.to_vec()),
+            Command::Stderr(b"eee".to_vec()),
+        ]
+    );
+    let beyond = fails(&[r#"{"split":{"tell":"_t"},"at":[500]}"#], &[Start]);
+    assert_eq!(beyond.fault, Fault::Fixture);
+}
+
+#[test]
+fn the_process_does_what_it_is_told_once_it_runs() {
+    let steps = [
+        r#"{"stop_reading":true}"#,
+        r#"{"stop_reading":false}"#,
+        r#"{"grandchild":true}"#,
+        r#"{"close_stdout":true}"#,
+        r#"{"signal":"SIGKILL"}"#,
+    ];
+    assert!(waits(&steps, &[]).contains("the client to start the agent"));
+    assert_eq!(
+        passes(&steps, &[Start]),
+        [
+            "StopReading(true)",
+            "StopReading(false)",
+            "Grandchild",
+            "CloseStdout",
+            "Signal(Kill)",
+        ]
+    );
+}
+
+#[test]
+fn what_reaches_an_agent_after_its_end_is_ignored() {
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"exit":1}"#,
+        r#"{"returns":"load","err":{}}"#,
+    ];
+    passes(
+        &steps,
+        &[
+            Start,
+            Line(INIT),
+            Line("junk"),
+            Eof(1),
+            Gone(1),
+            Err("load", json!({})),
+        ],
+    );
+    let before = [
+        r#"{"call":"load"}"#,
+        r#"{"returns":"load","err":{}}"#,
+        r#"{"exit":1}"#,
+    ];
+    let unread = fails(&before, &[Start, Line(INIT), Err("load", json!({}))]);
+    assert_eq!(unread.message, "no step takes what the client wrote");
+}
+
+#[test]
+fn a_second_process_starts_afresh_and_only_where_there_is_one() {
+    let steps = [
+        r#"{"want":"initialize","as":"i"}"#,
+        r#"{"want_eof":true}"#,
+        r#"{"process":2}"#,
+        r#"{"want":"initialize","as":"i"}"#,
+        r#"{"reply":"i","result":1}"#,
+    ];
+    let first = [Start, Line(INIT), Eof(1)];
+    let both = first
+        .into_iter()
+        .chain([Start, LineTo(2, INIT)])
+        .collect::<Vec<_>>();
+    let actions = passes(&steps, &both);
+    assert_eq!(actions[0], "Exit(0)");
+    assert!(actions[1].starts_with("2: Stdout"), "{actions:?}");
+    // The second starts before the first has ended.
+    passes(&steps, &[Start, Line(INIT), Start, LineTo(2, INIT), Eof(1)]);
+    assert!(waits(&steps, &[Start, Line(INIT), Start, LineTo(2, INIT)]).contains(":3:"));
+
+    let third = [Start, Start, Start];
+    assert!(fails(&steps, &third).message.contains("agent process 3"));
+    assert!(
+        fails(&[r#"{"note":"x"}"#], &[Start])
+            .message
+            .contains("the transcript has none")
+    );
+    assert_eq!(
+        fails(&steps, &[Start, LineTo(2, INIT)]).fault,
+        Fault::Fixture
+    );
+}
+
+#[test]
+fn a_process_that_is_still_there_holds_the_next_one_up() {
+    let steps = [
+        r#"{"want":"initialize"}"#,
+        r#"{"process":2}"#,
+        r#"{"want":"initialize"}"#,
+    ];
+    assert!(waits(&steps, &[Start, Line(INIT)]).contains("the end of agent process 1"));
+    let left = fails(&steps, &[Start, Line(INIT), Line(NEW), Gone(1)]);
+    assert_eq!(left.message, "no step takes what the client wrote");
+}
+
+#[test]
+fn any_order_takes_each_step_once_in_the_order_that_comes() {
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"ask":"_a","as":"x"}"#,
+        r#"{"ask":"_b","as":"y"}"#,
+        r#"{"any_order":[{"want_reply":"x","result":"$any"},{"want_reply":"y","result":"$any"},{"returns":"load","ok":{}},{"want_eof":true}]}"#,
+    ];
+    const X: &str = r#"{"jsonrpc":"2.0","id":0,"result":null}"#;
+    const Y: &str = r#"{"jsonrpc":"2.0","id":1,"result":null}"#;
+    passes(
+        &steps,
+        &[Start, Line(Y), Ok("load", json!({})), Line(X), Eof(1)],
+    );
+    passes(
+        &steps,
+        &[Start, Line(X), Line(Y), Eof(1), Ok("load", json!({}))],
+    );
+    assert!(waits(&steps, &[Start, Line(X)]).contains("the answer to \"y\", or"));
+    assert!(
+        fails(&steps, &[Start, Line(X), Line(X)])
+            .message
+            .contains("none of")
+    );
+    assert!(
+        fails(&steps, &[Start, Line(X), Eof(1)])
+            .message
+            .contains("closed")
+    );
+    let wrong = fails(&steps, &[Start, Ok("load", json!([]))]);
+    assert_eq!(wrong.path.as_deref(), Some("$.ok"));
+}
+
+#[test]
+fn choose_plays_the_first_case_that_matches() {
+    let choose = r#"{"choose":"p","cases":[{"when":{"prompt":[{"text":{"$contains":"red"}}]},"steps":[{"say":"R"},{"reply":"p","result":{}}]},{"when":{"prompt":[{"text":{"$contains":"blue"}}]},"steps":[]}]}"#;
+    let steps = ready(&[
+        r#"{"want":"session/prompt","as":"p"}"#,
+        choose,
+        r#"{"note":"end"}"#,
+    ]);
+    let actions = passes(&steps, &opened(vec![Line(PROMPT)]));
+    assert!(actions[2].contains(r#""text":"R""#) && actions[3].contains(r#""id":2"#));
+    let blue = PROMPT.replace("red", "blue").leak();
+    assert_eq!(passes(&steps, &opened(vec![Line(blue)])).len(), 2);
+    let green = PROMPT.replace("red", "green").leak();
+    assert!(
+        fails(&steps, &opened(vec![Line(green)]))
+            .message
+            .contains("no case matches")
+    );
+}
+
+#[test]
+fn the_stale_agent_answers_what_it_remembers() {
+    let steps = ready(&[
+        r#"{"want":"session/prompt","as":"p"}"#,
+        r#"{"stale":"p","answers":{"red?":"R","blue?":"B"}}"#,
+        r#"{"want":"session/prompt","as":"p"}"#,
+        r#"{"stale":"p","answers":{"red?":"R","blue?":"B"}}"#,
+    ]);
+    let second = |text: &str| -> Do {
+        let line = PROMPT
+            .replace("user: red?", text)
+            .replace("\"id\":2", "\"id\":3");
+        Line(line.leak())
+    };
+    let answers = |text: &str| {
+        let actions = passes(&steps, &opened(vec![Line(PROMPT), second(text)]));
+        assert_eq!(
+            actions[5],
+            "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"stopReason\":\"end_turn\"}}\n"
+        );
+        actions[4].clone()
+    };
+    assert!(answers("user: red?\\nuser: blue?").contains(r#""text":"R""#));
+    assert!(answers("red? blue?\\nSUPERSEDES-ALL-PRIOR: blue?").contains(r#""text":"B""#));
+    let unknown = fails(&steps, &opened(vec![Line(PROMPT), second("hello")]));
+    assert!(
+        unknown
+            .message
+            .contains("none of the stale agent's questions")
+    );
+}
+
+#[test]
+fn a_fence_takes_its_answer_from_anywhere_and_leaves_the_rest() {
+    let steps = ready(&[r#"{"fence":true}"#, r#"{"want":"session/prompt"}"#]);
+    const FENCE: &str = r#"{"jsonrpc":"2.0","id":1000000,"error":{"code":-32601}}"#;
+    let actions = passes(&steps, &opened(vec![Line(PROMPT), Line(FENCE)]));
+    assert_eq!(
+        actions[2],
+        "{\"jsonrpc\":\"2.0\",\"id\":1000000,\"method\":\"_fence\"}\n"
+    );
+    assert!(waits(&steps, &opened(vec![Line(PROMPT)])).contains("the answer to the fence"));
+    assert!(
+        fails(&steps, &opened(vec![Eof(1)]))
+            .message
+            .contains("closed")
+    );
+
+    let taken = [r#"{"ask":"_a","id":1000000}"#, r#"{"fence":true}"#];
+    let (actions, _) = run(Role::Both, &taken, &[Start]);
+    assert!(actions[1].contains(r#""id":1000001"#), "{actions:?}");
+}
+
+#[test]
+fn a_delay_lasts_until_its_time_is_over() {
+    let steps = [r#"{"delay_ms":1500,"note":"why"}"#, r#"{"note":"after"}"#];
+    assert_eq!(passes(&steps, &[Elapsed]), ["delay 1.5s"]);
+    assert!(waits(&steps, &[]).contains("the end of the delay"));
+    assert_eq!(
+        fails(&[r#"{"want":"x"}"#], &[Start, Elapsed]).fault,
+        Fault::Fixture
+    );
+}
+
+#[test]
+fn a_failure_shows_what_happened_since_the_last_note() {
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"note":"from here"}"#,
+        r#"{"want":"initialize"}"#,
+        r#"{"want":"session/new"}"#,
+        r#"{"returns":"load","ok":{}}"#,
+    ];
+    let shown = fails(&steps, &[Start, Line(INIT), Eof(1)]).to_string();
+    assert_eq!(
+        shown,
+        format!(
+            "a/b.jsonl:5: the client closed the agent's input while the request session/new was wanted\n  \
+         note from here\n  # the client starts the agent\n  C> {INIT}\n  C> closes standard input"
+        )
+    );
+}
+
+#[test]
+fn a_strict_agent_fails_the_transcript_whatever_waits() {
+    let steps = [r#"{"call":"load"}"#, r#"{"returns":"load","ok":{}}"#];
+    let steps = [steps[0], r#"{"want":"initialize"}"#, steps[1]];
+    let relative = NEW.replace("/w", "w").leak();
+    let refused = fails(&steps, &[Start, Line(INIT), Line(relative)]);
+    assert!(
+        refused
+            .message
+            .contains("cwd must be an absolute path (-32602)"),
+        "{refused}"
+    );
+    assert_eq!(refused.got.as_deref(), Some(&*relative));
+    assert!(
+        fails(&steps, &[Start, Line("junk")])
+            .message
+            .contains("-32700")
+    );
+}
+
+#[test]
+fn a_line_that_no_step_takes_fails_at_the_end_and_after_it() {
+    let steps = [
+        r#"{"call":"load"}"#,
+        r#"{"want":"initialize"}"#,
+        r#"{"returns":"load","ok":{}}"#,
+    ];
+    let left = [Start, Line(INIT), Line(NEW), Ok("load", json!({}))];
+    assert_eq!(
+        fails(&steps, &left).message,
+        "no step takes what the client wrote"
+    );
+    let late = [Start, Line(INIT), Ok("load", json!({})), Line(NEW)];
+    assert_eq!(
+        fails(&steps, &late).message,
+        "the client wrote after the end"
+    );
+    let quiet = [Start, Line(INIT), Ok("load", json!({})), Eof(1)];
+    assert_eq!(passes(&steps, &quiet).last().unwrap(), "Exit(0)");
+}
+
+#[test]
+fn steps_are_counted() {
+    let steps = [
+        r#"{"note":"a"}"#,
+        r#"{"want":"initialize"}"#,
+        r#"{"note":"b"}"#,
+    ];
+    let mut player = player(Role::Both, &steps);
+    drain(&mut player);
+    assert_eq!((player.steps_done(), player.steps_total()), (1, 3));
+    tell(&mut player, &Start);
+    tell(&mut player, &Line(INIT));
+    drain(&mut player);
+    assert_eq!(player.steps_done(), 3);
+}
+
+#[test]
+fn alone_the_agent_skips_the_host_and_answers_what_it_refuses() {
+    let mut steps = vec![r#"{"call":"load"}"#];
+    steps.extend(READY);
+    steps.extend([
+        r#"{"returns":"load","ok":{}}"#,
+        r#"{"want":"_x"}"#,
+        r#"{"process":2}"#,
+    ]);
+    let (actions, end) = run(
+        Role::AgentOnly,
+        &steps,
+        &[Start, Line("junk"), Line(NEW), Line(INIT)],
+    );
+    assert!(
+        actions[0].contains("-32700") && actions[1].contains("-32600"),
+        "{actions:?}"
+    );
+    assert!(matches!(end, Action::Wait(_)), "{end:?}");
+    let x = r#"{"jsonrpc":"2.0","id":9,"method":"_x"}"#;
+    let (_, end) = run(Role::AgentOnly, &steps, &opened(vec![Line(x)]));
+    assert!(matches!(end, Action::Done), "{end:?}");
+    let (_, end) = run(Role::AgentOnly, &steps, &opened(vec![Eof(1)]));
+    assert!(
+        matches!(end, Action::Done),
+        "the end of the input is an end: {end:?}"
+    );
+    let y = r#"{"jsonrpc":"2.0","id":9,"method":"_y"}"#;
+    let (_, end) = run(Role::AgentOnly, &steps, &opened(vec![Line(y)]));
+    assert!(matches!(end, Action::Failed(_)), "{end:?}");
+}
+
+#[test]
+fn captures_hold_through_a_transcript() {
+    let steps = ready(&[
+        r#"{"want":"session/prompt","params":{"prompt":{"$cap":"p"}}}"#,
+        r#"{"want":"session/prompt","params":{"prompt":{"$ref":"p"}}}"#,
+    ]);
+    let again = PROMPT.replace("\"id\":2", "\"id\":3").leak();
+    passes(&steps, &opened(vec![Line(PROMPT), Line(again)]));
+    let other = PROMPT
+        .replace("\"id\":2", "\"id\":3")
+        .replace("red", "blue")
+        .leak();
+    let mismatch = fails(&steps, &opened(vec![Line(PROMPT), Line(other)]));
+    assert_eq!(mismatch.path.as_deref(), Some("$.params.prompt"));
+}

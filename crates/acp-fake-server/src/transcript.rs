@@ -129,14 +129,16 @@ impl fmt::Display for LogEvent {
                 write!(f, "call {op} {} as {label}", brief(args))
             }
             LogEvent::Returned { label, outcome } => write!(f, "{label} returns {outcome}"),
-            LogEvent::Started { process } => write!(f, "#{} the client starts it", number(process)),
+            LogEvent::Started { process } => {
+                write!(f, "#{} the client starts the agent", number(process))
+            }
             LogEvent::FromClient { process, line, .. } => {
                 write!(f, "C{}> {}", number(process), text(line))
             }
             LogEvent::Eof { process } => {
                 write!(f, "C{}> closes standard input", number(process))
             }
-            LogEvent::Gone { process } => write!(f, "#{} is gone", number(process)),
+            LogEvent::Gone { process } => write!(f, "#{} the agent is gone", number(process)),
             LogEvent::ToClient { process, line, .. } => {
                 write!(f, "A{}> {}", number(process), text(line))
             }

@@ -334,7 +334,10 @@ impl Player {
                         return Ok(Progress::Done);
                     }
                 }
-                (None, Some(failure)) if tried.len() == 1 => return Err(failure),
+                // With one step, or at the end of the input, its own message says it best.
+                (None, Some(failure)) if tried.len() == 1 || failure.got.is_none() => {
+                    return Err(failure);
+                }
                 (None, Some(failure)) => {
                     let message = format!("what came is none of: {}", tried.join(", "));
                     return Err(Box::new(Failure {
