@@ -251,5 +251,4 @@ fn questions(prompt: &str) -> Vec<&str> {
 }
 
 #[cfg(test)]
-#[path = "agents_tests.rs"]
 mod tests;

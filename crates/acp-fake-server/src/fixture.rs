@@ -1,6 +1,7 @@
 //! Transcripts as typed steps.
 
 mod check;
+mod members;
 mod read;
 mod verbs;
 
@@ -414,5 +415,4 @@ fn read_text(path: &Path) -> Result<String, FixtureError> {
 }
 
 #[cfg(test)]
-#[path = "fixture_tests.rs"]
 mod tests;

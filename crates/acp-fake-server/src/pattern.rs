@@ -399,5 +399,4 @@ fn first_match(
 }
 
 #[cfg(test)]
-#[path = "pattern_tests.rs"]
 mod tests;

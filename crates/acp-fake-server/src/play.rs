@@ -51,10 +51,12 @@ pub fn run(fixture: &Fixture) -> io::Result<Result<(), Box<Mismatch>>> {
             Action::Failed(mismatch) => return Ok(Err(Box::new(mismatch))),
         }
     }
-    while lingers {
+    if !lingers {
+        return Ok(Ok(()));
+    }
+    loop {
         std::thread::park();
     }
-    Ok(Ok(()))
 }
 
 /// Waits for the client, or for the end of the delay.

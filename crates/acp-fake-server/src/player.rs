@@ -7,8 +7,10 @@
 
 mod expect;
 mod play;
+mod send;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
 
@@ -16,11 +18,11 @@ use serde_json::Value;
 
 use self::expect::Failure;
 use self::play::Progress;
+use self::state::{Pending, Process, Request, State};
 use crate::control::Command;
 use crate::fixture::{Fixture, Location, Step};
-use crate::message::{Body, Incoming};
+use crate::message::Body;
 use crate::pattern::{Captures, brief, shorten};
-use crate::strict::Gate;
 use crate::transcript::{LogEntry, LogEvent, since_last_note};
 
 /// Plays one transcript.
@@ -459,54 +461,6 @@ impl Player {
     }
 }
 
-/// What the player is at.
-#[derive(Debug)]
-enum State {
-    Playing,
-    Done,
-    Failed(Box<Mismatch>),
-}
-
-/// A step that has not been played; those of a `choose` are not counted.
-#[derive(Debug)]
-struct Pending {
-    step: Step,
-    top_level: bool,
-}
-
-/// One agent process.
-#[derive(Debug, Default)]
-struct Process {
-    gate: Gate,
-    /// Lines that no step has taken.
-    lines: VecDeque<Incoming>,
-    /// Its input has ended, after `lines`.
-    eof: bool,
-    /// The process has exited or was ended, by either side.
-    ended: bool,
-    lingers: bool,
-    /// The ids that the client used, as JSON.
-    used: BTreeSet<String>,
-    /// The client's requests, by label.
-    requests: BTreeMap<String, Request>,
-    /// The ids of the agent's requests, by label, and their methods, by the id as JSON.
-    asks: BTreeMap<String, Value>,
-    asked: BTreeMap<String, String>,
-    next_id: u64,
-    /// The id of a fence whose answer has not come.
-    fence: Option<Value>,
-    /// The texts of the prompts of each session.
-    prompts: BTreeMap<String, Vec<String>>,
-}
-
-/// A request of the client that a label is bound to.
-#[derive(Debug, Clone)]
-struct Request {
-    id: Value,
-    method: String,
-    params: Option<Value>,
-}
-
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -544,5 +498,4 @@ impl fmt::Display for Mismatch {
 }
 
 #[cfg(test)]
-#[path = "player_tests.rs"]
 mod tests;

@@ -153,7 +153,9 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#,
             r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#,
         ];
-        let cases: [(&[&str], &str, Result<(), (i32, Value)>); 23] = [
+        // What the client wrote before, the line, and the code and id of the refusal.
+        type Case<'a> = (&'a [&'a str], &'a str, Result<(), (i32, Value)>);
+        let cases: [Case<'_>; 23] = [
             (&[], "not json", Err((-32700, json!(null)))),
             (
                 &[],

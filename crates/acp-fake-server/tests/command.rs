@@ -1,5 +1,6 @@
 //! The binary as a person or a foreign test suite uses it.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,6 @@
 //! The relay over real pipes, with a client's end and a harness's end.
 #![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

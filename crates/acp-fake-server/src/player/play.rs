@@ -1,11 +1,12 @@
 //! Playing one step.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::expect::{self, Failure, wanted};
+use super::send::free_id;
 use super::{Action, Fault, Player, Process, Request, Role};
 use crate::control::Command;
-use crate::fixture::{Cuts, Message, Send, Step, Verb};
+use crate::fixture::{Step, Verb};
 use crate::message::{self, Body, Incoming, session_of};
 use crate::pattern::shorten;
 use crate::stale;
@@ -21,13 +22,6 @@ pub(super) enum Progress {
 }
 
 type Played = Result<Progress, Box<Failure>>;
-
-/// A line to the client, with what the log says about it.
-struct Line {
-    bytes: Vec<u8>,
-    answers: Option<String>,
-    invalid: Option<String>,
-}
 
 impl Player {
     pub(super) fn play(&mut self, step: &mut Step) -> Played {
@@ -64,11 +58,7 @@ impl Player {
                 return self.want(&step.verb);
             }
             Verb::WantEof => return self.want_eof(),
-            Verb::Send(send) => {
-                for line in self.lines(send)? {
-                    self.write_line(self.current, line.bytes, line.answers, line.invalid);
-                }
-            }
+            Verb::Send(send) => self.send(send)?,
             Verb::Raw(bytes) => {
                 let (process, bytes) = (self.current, bytes.clone());
                 self.note(LogEvent::Raw {
@@ -78,17 +68,7 @@ impl Player {
                 self.command(process, Command::Stdout(bytes));
             }
             Verb::Split { send, cuts } => self.split(send, cuts)?,
-            Verb::Batch(sends) => {
-                let mut whole = Vec::new();
-                for send in sends {
-                    for line in self.lines(send)? {
-                        whole.extend_from_slice(&line.bytes);
-                        whole.push(b'\n');
-                        self.note_line(self.current, line);
-                    }
-                }
-                self.command(self.current, Command::Stdout(whole));
-            }
+            Verb::Batch(sends) => self.batch(sends)?,
             Verb::Stderr(bytes) => self.command(self.current, Command::Stderr(bytes.clone())),
             Verb::Exit(code) => self.command(self.current, Command::Exit(*code)),
             Verb::Signal(signal) => self.command(self.current, Command::Signal(*signal)),
@@ -160,42 +140,6 @@ impl Player {
             Verb::Note(text) => self.note(LogEvent::Note(text.clone())),
         }
         Ok(Progress::Done)
-    }
-
-    /// Writes a line to the client. `answers` and `invalid` are for the log.
-    pub(super) fn write_line(
-        &mut self,
-        process: u32,
-        line: Vec<u8>,
-        answers: Option<String>,
-        invalid: Option<String>,
-    ) {
-        let mut bytes = Vec::with_capacity(line.len() + 1);
-        bytes.extend_from_slice(&line);
-        bytes.push(b'\n');
-        self.note_line(
-            process,
-            Line {
-                bytes: line,
-                answers,
-                invalid,
-            },
-        );
-        self.command(process, Command::Stdout(bytes));
-    }
-
-    fn note_line(&mut self, process: u32, line: Line) {
-        let Line {
-            bytes: line,
-            answers,
-            invalid,
-        } = line;
-        self.note(LogEvent::ToClient {
-            process,
-            line,
-            answers,
-            invalid,
-        });
     }
 
     fn not_started(&self) -> Progress {
@@ -422,83 +366,8 @@ impl Player {
         Ok(Progress::Done)
     }
 
-    fn split(&mut self, send: &Send, cuts: &Cuts) -> Result<(), Box<Failure>> {
-        for line in self.lines(send)? {
-            let mut bytes = line.bytes.clone();
-            bytes.push(b'\n');
-            self.note_line(self.current, line);
-            let mut ends: Vec<usize> = match cuts {
-                Cuts::At(ends) => ends.clone(),
-                Cuts::Every(every) => (*every..bytes.len()).step_by(*every).collect(),
-            };
-            if let Some(end) = ends.last().filter(|end| **end >= bytes.len()) {
-                let message = format!("{} bytes cannot be cut at {end}", bytes.len());
-                return Err(Box::new(Failure {
-                    fault: Fault::Fixture,
-                    ..Failure::client(message)
-                }));
-            }
-            ends.push(bytes.len());
-            let mut start = 0;
-            for end in ends {
-                self.command(self.current, Command::Stdout(bytes[start..end].to_vec()));
-                start = end;
-            }
-        }
-        Ok(())
-    }
-
-    /// The lines that `send` writes; what they change is changed.
-    fn lines(&mut self, send: &Send) -> Result<Vec<Line>, Box<Failure>> {
-        let line = |bytes| Line {
-            bytes,
-            answers: None,
-            invalid: send.invalid.clone(),
-        };
-        Ok(match &send.message {
-            Message::Reply { label, answer, id } => {
-                let request = self.request(label)?;
-                // An answer under another id is none to this request.
-                if id.is_none() {
-                    let gate = &mut self.process()?.gate;
-                    gate.answered(&request.method, request.params.as_ref(), answer);
-                }
-                let id = id.as_ref().unwrap_or(&request.id);
-                vec![Line {
-                    answers: Some(request.method),
-                    ..line(message::response(id, answer))
-                }]
-            }
-            Message::Ask {
-                method,
-                params,
-                label,
-                id,
-            } => {
-                let process = self.process()?;
-                let id = id.clone().unwrap_or_else(|| {
-                    let id = free_id(process, process.next_id);
-                    process.next_id = id.as_u64().map_or(0, |id| id + 1);
-                    id
-                });
-                process.asked.insert(id.to_string(), method.clone());
-                if let Some(label) = label {
-                    process.asks.insert(label.clone(), id.clone());
-                }
-                vec![line(message::request(&id, method, params.as_ref()))]
-            }
-            Message::Tell { method, params } => {
-                vec![line(message::notification(method, params.as_ref()))]
-            }
-            Message::Update { session, updates } => updates
-                .iter()
-                .map(|update| line(message::update(session, update)))
-                .collect(),
-        })
-    }
-
     /// The request bound to `label`. Whether there is one was checked when the transcript was read.
-    fn request(&mut self, label: &str) -> Result<Request, Box<Failure>> {
+    pub(super) fn request(&mut self, label: &str) -> Result<Request, Box<Failure>> {
         let bound = self.process()?.requests.get(label).cloned();
         bound.ok_or_else(|| {
             let message = format!("no request is bound to {label:?}");
@@ -509,7 +378,7 @@ impl Player {
         })
     }
 
-    fn process(&mut self) -> Result<&mut Process, Box<Failure>> {
+    pub(super) fn process(&mut self) -> Result<&mut Process, Box<Failure>> {
         let index = self.index();
         self.processes.get_mut(index).ok_or_else(|| {
             let message = "the agent has not started".to_owned();
@@ -524,13 +393,4 @@ impl Player {
     fn index(&self) -> usize {
         usize::try_from(self.current).map_or(usize::MAX, |number| number.saturating_sub(1))
     }
-}
-
-/// The first number from `from` that is no id of a request of the agent that waits for an answer.
-fn free_id(process: &Process, from: u64) -> Value {
-    let mut id = from;
-    while process.asked.contains_key(&id.to_string()) {
-        id += 1;
-    }
-    json!(id)
 }
