@@ -54,6 +54,8 @@ const READ_BUFFER: usize = 64 * 1024;
 
 /// What the model, its lanes, its turns and its threads share.
 struct Shared {
+    /// When the process was started.
+    started: Instant,
     core: Mutex<Core>,
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     changed: Condvar,
@@ -72,8 +74,8 @@ struct Core {
     connection: Connection,
     turns: HashMap<TurnId, TurnSlot>,
     lanes: HashMap<LaneId, Result<(), LoadError>>,
-    /// How the handshake of the process went, once it has.
-    initialized: Option<Result<(), LoadError>>,
+    /// When `initialize` was answered, or why it was not.
+    initialized: Option<Result<Instant, LoadError>>,
     stdout_ended: bool,
     stderr_ended: bool,
 }
@@ -114,6 +116,7 @@ impl Shared {
                 ))
             })?
             .to_owned();
+        let started = Instant::now();
         let Spawned {
             process,
             child,
@@ -122,8 +125,9 @@ impl Shared {
             stderr,
         } = AgentProcess::spawn(options, &cwd)?;
         let shared = Arc::new(Self {
+            started,
             core: Mutex::new(Core {
-                connection: Connection::new(connection_options, Instant::now()),
+                connection: Connection::new(connection_options, started),
                 turns: HashMap::new(),
                 lanes: HashMap::new(),
                 initialized: None,
@@ -223,7 +227,7 @@ impl Shared {
             }
             Event::PermissionAsked(id, request) => self.ask(core, id, request),
             Event::Initialized => {
-                core.initialized = Some(Ok(()));
+                core.initialized = Some(Ok(Instant::now()));
                 self.changed.notify_all();
             }
             // Every other call has been told by an event of its own.

@@ -138,6 +138,11 @@ impl AgentProcess {
         self.end_within(self.eof_grace)
     }
 
+    /// Sends SIGKILL to the group and returns.
+    pub(crate) fn kill(&self) {
+        self.signal_group(Signal::SIGKILL);
+    }
+
     /// Ends the process and its group without waiting for it to exit by itself.
     pub(crate) fn end_now(&self) -> bool {
         self.end_within(Duration::ZERO)

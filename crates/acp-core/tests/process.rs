@@ -235,6 +235,28 @@ fn closing_twice_and_from_many_threads_is_one_close() {
     assert_eq!(model.lane().unwrap_err().kind(), "closed");
 }
 
+#[test]
+fn an_agent_that_is_still_starting_can_be_closed_and_killed() {
+    for kill in [false, true] {
+        let agent = Arc::new(
+            AcpAgent::spawn(script(&["trap '' TERM; while :; do sleep 1; done"])).unwrap(),
+        );
+        let waiting = Arc::clone(&agent);
+        let thread = std::thread::spawn(move || waiting.lane().unwrap_err().kind());
+        assert_eq!(agent.startup_time(), None);
+        if kill {
+            agent.kill();
+            assert_eq!(thread.join().unwrap(), "agent_exited");
+        } else {
+            agent.close();
+            assert_eq!(thread.join().unwrap(), "closed");
+            assert_eq!(agent.wait_ready().unwrap_err().kind(), "closed");
+        }
+        agent.close();
+        assert!(!is_running(agent.process_id()));
+    }
+}
+
 /// The agent reads nothing more while we have megabytes for it: the writer waits, nobody else does.
 #[test]
 fn an_agent_that_stops_reading_blocks_neither_cancel_nor_close() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Lane, Shared};
 use crate::error::{ExitInfo, LoadError};
@@ -11,14 +11,13 @@ use crate::protocol::AgentInfo;
 use crate::sync::{lock, wait};
 use crate::turn::TurnOptions;
 
-/// A running agent that has answered `initialize`. Sessions are opened with [`AcpAgent::lane`].
+/// A running agent. Sessions are opened with [`AcpAgent::lane`].
 ///
 /// [`load_acp`](crate::load_acp) is the short way to an agent with one session. Dropping the agent closes
 /// it.
 pub struct AcpAgent {
     shared: Arc<Shared>,
     turn_options: TurnOptions,
-    startup_time: Duration,
 }
 
 impl AcpAgent {
@@ -28,23 +27,38 @@ impl AcpAgent {
     ///
     /// See [`LoadError`]. Nothing of the agent is left running then.
     pub fn start(options: LoadOptions) -> Result<Self, LoadError> {
-        let asked = Instant::now();
-        let shared = Shared::start(&options)?;
-        let mut core = lock(&shared.core);
-        let result = loop {
-            match &core.initialized {
-                Some(result) => break result.clone(),
-                None => core = wait(&shared.changed, core),
-            }
-        };
-        drop(core);
-        let agent = Self {
-            shared,
-            turn_options: options.turn,
-            startup_time: asked.elapsed(),
-        };
+        let agent = Self::spawn(options)?;
         // On an error the drop of `agent` closes it.
-        result.map(|()| agent)
+        agent.wait_ready()?;
+        Ok(agent)
+    }
+
+    /// Starts the process and returns at once, while the handshake runs: for hosts that want to be able
+    /// to [close](AcpAgent::close) an agent that takes its time.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_options` and `spawn_failed`.
+    pub fn spawn(options: LoadOptions) -> Result<Self, LoadError> {
+        Ok(Self {
+            shared: Shared::start(&options)?,
+            turn_options: options.turn,
+        })
+    }
+
+    /// Waits for the answer to `initialize`.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn wait_ready(&self) -> Result<(), LoadError> {
+        let mut core = lock(&self.shared.core);
+        loop {
+            match &core.initialized {
+                Some(result) => return result.clone().map(drop),
+                None => core = wait(&self.shared.changed, core),
+            }
+        }
     }
 
     /// Opens a session. Each has its own queue of turns and all run side by side.
@@ -56,15 +70,17 @@ impl AcpAgent {
         Lane::open(&self.shared, self.turn_options)
     }
 
-    /// What the agent said of itself.
+    /// What the agent said of itself; empty until `initialize` is answered.
     pub fn info(&self) -> AgentInfo {
         lock(&self.shared.core).connection.agent().clone()
     }
 
-    /// How long it took from the start of the process to its answer to `initialize`: what every turn
-    /// would cost without a warm process.
-    pub fn startup_time(&self) -> Duration {
-        self.startup_time
+    /// How long it took from the start of the process to its answer to `initialize`, once that is there:
+    /// what every turn would cost without a warm process.
+    pub fn startup_time(&self) -> Option<Duration> {
+        let core = lock(&self.shared.core);
+        let ready = core.initialized.as_ref()?.as_ref().ok()?;
+        Some(ready.duration_since(self.shared.started))
     }
 
     /// The id of the process, which leads a process group of its own.
@@ -91,6 +107,12 @@ impl AcpAgent {
     /// returns. Closing twice, or from several threads, is no error.
     pub fn close(&self) {
         self.shared.close();
+    }
+
+    /// Ends the process and its group by SIGKILL, without giving them time to leave in order, and without
+    /// waiting. [`AcpAgent::close`], now or while it runs, then has little left to do.
+    pub fn kill(&self) {
+        self.shared.process.kill();
     }
 }
 

@@ -1,68 +1,166 @@
-//! Agents written in `sh`, for what no well-behaved program does.
+//! The example agent of the official TypeScript SDK: an ACP agent that nobody of this project wrote, and
+//! that needs no model and no account.
+//!
+//! It is installed once from the npm registry, at exact versions, into the target directory.
 
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "each test binary uses its own part"
-)]
+use std::env;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+/// 1.9.0 is the last release of the SDK that ships the example.
+const SDK: &str = "@agentclientprotocol/sdk@1.9.0";
+/// The SDK's one peer dependency, which npm would otherwise choose anew with each install.
+const ZOD: &str = "zod@4.6.7";
+/// Where the package holds the example.
+const EXAMPLE: &str = "node_modules/@agentclientprotocol/sdk/dist/examples/agent.js";
+/// The first major version of Node that has all that the example uses, such as a global `crypto`.
+const MIN_NODE: u32 = 20;
 
-use acp_core::LoadOptions;
+/// What npm reports when the registry cannot be reached. Anything else is not the network's fault.
+const NETWORK_ERRORS: [&str; 9] = [
+    "EAI_AGAIN",
+    "ECONNREFUSED",
+    "ECONNRESET",
+    "EHOSTUNREACH",
+    "ENETUNREACH",
+    "ENOTCACHED",
+    "ENOTFOUND",
+    "ERR_SOCKET_TIMEOUT",
+    "ETIMEDOUT",
+];
 
-/// Answers the handshake: `initialize` is request 1, `session/new` request 2.
-pub const HANDSHAKE: &str = r#"
-read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
-read -r _; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
-"#;
-
-/// Answers every further line as a prompt, the first with id 3, by the text `ok`.
-pub const ANSWER_ALL: &str = r#"
-id=3
-while read -r line; do
-  echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"ok"}}}}'
-  echo '{"jsonrpc":"2.0","id":'$id',"result":{"stopReason":"end_turn"}}'
-  id=$((id+1))
-done
-"#;
-
-/// Options for a script, with short waits at its end.
-pub fn script(parts: &[&str]) -> LoadOptions {
-    LoadOptions::new(["sh", "-c", &parts.concat()])
-        .eof_grace(Duration::from_millis(500))
-        .term_grace(Duration::from_millis(500))
+/// Why there is no agent to test with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unavailable {
+    /// This machine lacks something that the tests cannot bring along.
+    Skip(String),
+    /// It should have worked.
+    Fail(String),
 }
 
-/// Whether a process runs: it exists and is no zombie.
-pub fn is_running(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    match stat.rsplit_once(") ") {
-        Some((_, fields)) => !fields.starts_with('Z'),
-        None => false,
+/// Installs the agent if that has not been done yet, and returns the path of its script.
+///
+/// Safe to call from several processes at once: each installs into a directory of its own, and the
+/// first one to be done gives it the final name.
+pub fn example_agent() -> Result<PathBuf, Unavailable> {
+    check_node()?;
+    let agents = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("agents");
+    let installed = agents.join("sdk-example-1.9.0");
+    let script = installed.join(EXAMPLE);
+    if script.exists() {
+        return Ok(script);
+    }
+    let broken = |what: &str, error: io::Error| Unavailable::Fail(format!("{what}: {error}"));
+    fs::create_dir_all(&agents).map_err(|error| broken("no directory for the agent", error))?;
+    let staging = tempfile::Builder::new()
+        .prefix("installing-")
+        .tempdir_in(&agents)
+        .map_err(|error| broken("no directory to install into", error))?;
+    install(staging.path())?;
+    match fs::rename(staging.path(), &installed) {
+        // There is nothing left for the guard to remove.
+        Ok(()) => drop(staging.keep()),
+        Err(_) if script.exists() => {} // Somebody else was faster.
+        Err(error) => return Err(broken("the installed agent cannot be moved", error)),
+    }
+    if script.exists() {
+        Ok(script)
+    } else {
+        Err(Unavailable::Fail(format!("{SDK} has no {EXAMPLE}")))
     }
 }
 
-/// The process id that a script writes to a file, once it has.
-pub fn pid_in(file: &Path) -> u32 {
-    wait_for("a process id", || {
-        let text = std::fs::read_to_string(file).ok()?;
-        text.strip_suffix('\n')?.parse().ok()
-    })
+/// A command of this machine, with the output that says whether it is there.
+fn output_of(program: &str, args: &[&str], dir: &Path) -> Result<(bool, String), Unavailable> {
+    let output = Command::new(program)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unavailable::Skip(format!("no {program} in PATH")),
+            _ => Unavailable::Fail(format!("{program} cannot be run: {error}")),
+        })?;
+    let text = if output.status.success() {
+        output.stdout
+    } else {
+        output.stderr
+    };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((output.status.success(), text))
 }
 
-/// Waits for something that another process does.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "another process is waited for, which gives no event"
-)]
-pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        if let Some(found) = look() {
-            return found;
+fn check_node() -> Result<(), Unavailable> {
+    let (_, version) = output_of("node", &["--version"], Path::new("."))?;
+    let version = version.trim();
+    let major = version
+        .strip_prefix('v')
+        .and_then(|version| version.split('.').next())
+        .and_then(|major| major.parse::<u32>().ok());
+    match major {
+        Some(major) if major >= MIN_NODE => Ok(()),
+        Some(_) => Err(Unavailable::Skip(format!(
+            "node in PATH is {version}, and the agent needs {MIN_NODE} or later"
+        ))),
+        None => Err(Unavailable::Fail(format!(
+            "node --version printed `{version}`"
+        ))),
+    }
+}
+
+fn install(dir: &Path) -> Result<(), Unavailable> {
+    let args = [
+        "install",
+        "--prefix=.",
+        "--no-save",
+        "--no-audit",
+        "--no-fund",
+        "--ignore-scripts",
+        "--no-update-notifier",
+        // One retry: whoever is offline should not wait for minutes to be told.
+        "--fetch-retries=1",
+        "--fetch-retry-mintimeout=1000",
+        "--fetch-timeout=30000",
+        SDK,
+        ZOD,
+    ];
+    let (success, log) = output_of("npm", &args, dir)?;
+    if success {
+        return Ok(());
+    }
+    let in_ci = env::var_os("CI").is_some_and(|value| value == "true");
+    Err(failed_install(&log, in_ci))
+}
+
+/// A registry out of reach is a reason to skip, but not where the tests are the gate.
+fn failed_install(log: &str, in_ci: bool) -> Unavailable {
+    let code = log
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix("npm error code "))
+        .map(str::trim);
+    match code {
+        Some(code) if NETWORK_ERRORS.contains(&code) && !in_ci => {
+            Unavailable::Skip(format!("npm cannot reach its registry ({code})"))
         }
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(5));
+        _ => Unavailable::Fail(format!("npm install {SDK} failed:\n{log}")),
+    }
+}
+
+/// Trials of the rules above, which no machine shows all of.
+pub fn check_failed_install() {
+    let offline = "npm error code ENOTFOUND\nnpm error syscall getaddrinfo\n";
+    assert_eq!(
+        failed_install(offline, false),
+        Unavailable::Skip("npm cannot reach its registry (ENOTFOUND)".to_owned())
+    );
+    for (log, in_ci) in [
+        (offline, true),
+        ("npm error code ETARGET\nnpm error notarget …\n", false),
+        ("", false),
+    ] {
+        let failed = failed_install(log, in_ci);
+        assert!(matches!(failed, Unavailable::Fail(_)), "{failed:?}");
     }
 }
