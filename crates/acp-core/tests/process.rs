@@ -6,7 +6,7 @@
     reason = "the tests need threads and clocks of their own"
 )]
 
-mod support;
+mod scripts;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use acp_core::{
     AcpAgent, GenerateRequest, LoadError, LoadOptions, PermissionDecision, TurnOptions, load_acp,
 };
-use support::{ANSWER_ALL, HANDSHAKE, is_running, pid_in, script, wait_for};
+use scripts::{ANSWER_ALL, HANDSHAKE, is_running, pid_in, script, wait_for};
 
 fn hi() -> GenerateRequest {
     GenerateRequest::user("hi")
