@@ -1,13 +1,14 @@
 //! Transcripts as typed steps.
 
 mod check;
+mod json;
 mod members;
 mod read;
 mod verbs;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -203,27 +204,14 @@ impl Fixture {
     /// The first fault, with its file and line: a file that cannot be read, an id that is not the
     /// end of the path, a line that is not a step, or steps that do not fit together.
     pub fn load(path: &Path) -> Result<Fixture, FixtureError> {
-        let text = read_text(path)?;
-        let preludes = path.ancestors().nth(2).map(|root| {
-            // An empty path is what `ancestors` calls the current directory.
-            if root.as_os_str().is_empty() {
-                Path::new(".").join("_prelude")
-            } else {
-                root.join("_prelude")
-            }
-        });
-        let fixture = Fixture::parse(path, &text, &mut |name| {
-            let path = preludes.as_ref()?.join(name).with_extension("jsonl");
-            path.is_file().then_some(path)
-        })?;
-        if !path.with_extension("").ends_with(&fixture.id) {
-            let message = format!("the id {:?} is not the end of the path", fixture.id);
-            return Err(FixtureError {
-                location: Location::new(path, 1),
-                message,
-            });
-        }
-        Ok(fixture)
+        let (fixture, faults) = Fixture::examine(path);
+        sound(path, fixture, faults)
+    }
+
+    /// Every fault of the transcript at `path`, in the order of its lines; none if it can be loaded.
+    #[must_use]
+    pub fn faults(path: &Path) -> Vec<FixtureError> {
+        Fixture::examine(path).1
     }
 
     /// Reads a transcript from `text`. `path` is for messages, `preludes` finds the file of a prelude
@@ -237,9 +225,59 @@ impl Fixture {
         text: &str,
         preludes: &mut dyn FnMut(&str) -> Option<PathBuf>,
     ) -> Result<Fixture, FixtureError> {
-        let fixture = read::fixture(path, text, preludes)?;
-        check::labels(&fixture.steps)?;
-        Ok(fixture)
+        let (fixture, faults) = Fixture::read(path, text, preludes);
+        sound(path, fixture, faults)
+    }
+
+    fn examine(path: &Path) -> (Option<Fixture>, Vec<FixtureError>) {
+        let text = match read_text(path) {
+            Ok(text) => text,
+            Err(fault) => return (None, vec![fault]),
+        };
+        // A path that does not show the area is seen from the root.
+        let named = path
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)))
+            .count();
+        let whole = if named < 2 {
+            std::path::absolute(path)
+        } else {
+            Ok(path.to_path_buf())
+        };
+        let whole = whole.unwrap_or_else(|_| path.to_path_buf());
+        let preludes = whole.ancestors().nth(2).map(|root| root.join("_prelude"));
+        let (fixture, mut faults) = Fixture::read(path, &text, &mut |name| {
+            let path = preludes.as_ref()?.join(name).with_extension("jsonl");
+            path.is_file().then_some(path)
+        });
+        if let Some(fixture) = &fixture
+            && !whole.with_extension("").ends_with(&fixture.id)
+        {
+            let message = format!("the id {:?} is not the end of the path", fixture.id);
+            faults.insert(
+                0,
+                FixtureError {
+                    location: Location::new(path, 1),
+                    message,
+                },
+            );
+        }
+        (fixture, faults)
+    }
+
+    fn read(
+        path: &Path,
+        text: &str,
+        preludes: &mut dyn FnMut(&str) -> Option<PathBuf>,
+    ) -> (Option<Fixture>, Vec<FixtureError>) {
+        let (fixture, mut faults) = read::fixture(path, text, preludes);
+        // Whether the steps fit together can be told only where all are known.
+        if let Some(fixture) = &fixture
+            && faults.is_empty()
+        {
+            faults.extend(check::labels(&fixture.steps).err());
+        }
+        (fixture, faults)
     }
 
     /// How many agent processes the client is expected to start: 0 for a transcript that never
@@ -396,6 +434,25 @@ pub fn discover(root: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// The transcript if it has no fault, or the first.
+fn sound(
+    path: &Path,
+    fixture: Option<Fixture>,
+    faults: Vec<FixtureError>,
+) -> Result<Fixture, FixtureError> {
+    match (faults.into_iter().next(), fixture) {
+        (None, Some(fixture)) => Ok(fixture),
+        (Some(fault), _) => Err(fault),
+        (None, None) => {
+            let message = "there is no header".to_owned();
+            Err(FixtureError {
+                location: Location::new(path, 1),
+                message,
+            })
+        }
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, FixtureError> {

@@ -122,16 +122,17 @@ fn check(paths: &[PathBuf]) -> io::Result<ExitCode> {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?);
     }
-    let mut faults = 0;
+    let mut faulty = 0;
     for file in &files {
-        if let Err(error) = Fixture::load(file) {
-            println!("{error}");
-            faults += 1;
+        let faults = Fixture::faults(file);
+        faulty += usize::from(!faults.is_empty());
+        for fault in faults {
+            println!("{fault}");
         }
     }
-    println!("{} transcripts, {faults} with a fault", files.len());
+    println!("{} checked, {faulty} with faults", files.len());
     // Nothing to check is most likely a wrong path.
-    Ok(if faults == 0 && !files.is_empty() {
+    Ok(if faulty == 0 && !files.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

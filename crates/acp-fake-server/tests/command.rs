@@ -197,14 +197,14 @@ fn check(paths: &[&Path]) -> (Option<i32>, String) {
 #[test]
 fn check_prints_each_fault_and_a_summary() {
     let (root, path) = transcript(&[r#"{"note":"fine"}"#]);
-    let good = (Some(0), "1 transcripts, 0 with a fault\n".to_owned());
+    let good = (Some(0), "1 checked, 0 with faults\n".to_owned());
     assert_eq!(check(&[&path]), good);
     assert_eq!(check(&[root.path()]), good);
 
     fs::write(root.path().join("a/c.jsonl"), HEADER).unwrap();
     fs::write(
         root.path().join("a/d.jsonl"),
-        format!("{}\n{{}}\n", HEADER.replace("a/b", "a/d")),
+        format!("{}\n{{}}\n{{}}\n", HEADER.replace("a/b", "a/d")),
     )
     .unwrap();
     let (code, shown) = check(&[root.path()]);
@@ -218,7 +218,30 @@ fn check_prints_each_fault_and_a_summary() {
         lines[1].ends_with("a/d.jsonl:2: no verb among the keys []"),
         "{shown}"
     );
-    assert_eq!(lines[2..], ["3 transcripts, 2 with a fault"]);
+    assert!(
+        lines[2].ends_with("a/d.jsonl:3: no verb among the keys []"),
+        "{shown}"
+    );
+    assert_eq!(lines[3..], ["3 checked, 2 with faults"]);
+}
+
+#[test]
+fn check_takes_a_path_from_within_the_area() {
+    let (root, path) = transcript(&[r#"{"use":"p"}"#]);
+    fs::create_dir(root.path().join("_prelude")).unwrap();
+    fs::write(root.path().join("_prelude/p.jsonl"), r#"{"prelude":"p"}"#).unwrap();
+    for (directory, path) in [
+        (path.parent().unwrap(), "b.jsonl"),
+        (root.path(), "a/b.jsonl"),
+    ] {
+        let mut check = Command::new(PROGRAM);
+        let output = check
+            .args(["check", path])
+            .current_dir(directory)
+            .output()
+            .unwrap();
+        assert_eq!(text(&output.stdout), "1 checked, 0 with faults\n", "{path}");
+    }
 }
 
 #[test]
