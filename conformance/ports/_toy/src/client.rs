@@ -317,10 +317,15 @@ impl Client {
 
     /// Asks the agent to stop; its answer to the prompt then settles the turn as `kind`.
     fn cancel_running(&mut self, name: &str, kind: &'static str) {
+        let names = if broken(Mutant::CancelNamesFirstSession) {
+            "main"
+        } else {
+            name
+        };
+        let session = self.lanes.get(names).and_then(|lane| lane.session.clone());
         let Some(lane) = self.lanes.get_mut(name) else {
             return;
         };
-        let session = lane.session.clone();
         if let Some(turn) = &mut lane.running {
             turn.cancelled_as.get_or_insert(kind);
             turn.ends_at = self

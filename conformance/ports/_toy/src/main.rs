@@ -193,7 +193,7 @@ impl Driver {
         let command: Vec<String> = strings.map(str::to_owned).collect();
         let asked = args["cwd"].as_str().unwrap_or(".");
         let cwd = match std::path::absolute(asked) {
-            Ok(cwd) if cwd.is_dir() => cwd,
+            Ok(cwd) if cwd.is_dir() || broken(Mutant::CwdNotChecked) => cwd,
             _ => {
                 return fail(
                     &seq,

@@ -53,7 +53,13 @@ impl Client {
             Reply::Error(error) => {
                 return self.lane_failed(lane, rejected("session/new", &error, &self.auth_methods));
             }
-            Reply::Result(result) => result["sessionId"].as_str().map(str::to_owned),
+            Reply::Result(result) => {
+                let otherwise = broken(Mutant::MissingSessionIdIsEmpty).then_some("");
+                result["sessionId"]
+                    .as_str()
+                    .or(otherwise)
+                    .map(str::to_owned)
+            }
             Reply::Invalid => None,
         };
         let Some(session) = session else {
