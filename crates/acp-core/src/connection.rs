@@ -347,6 +347,10 @@ impl Connection {
         }
         self.timers.clear();
         self.pending.clear();
+        if !matches!(error, LoadError::AgentExited(_)) {
+            // The agent may still read: it is owed an answer.
+            self.answer_all_asked();
+        }
         self.asked.clear();
         let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();
         turns.sort_by_key(|turn| turn.id);

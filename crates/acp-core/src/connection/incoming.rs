@@ -80,6 +80,13 @@ impl Connection {
         }
     }
 
+    /// Answers whatever the host was asked, because the connection is ending.
+    pub(super) fn answer_all_asked(&mut self) {
+        for id in self.asked.keys().copied().collect::<Vec<_>>() {
+            self.answer_permission(id, PermissionDecision::Cancelled);
+        }
+    }
+
     /// Whether the host is being asked for this lane's session.
     pub(super) fn is_asked_of(&self, lane: LaneId) -> bool {
         self.asked
