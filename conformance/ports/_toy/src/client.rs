@@ -110,18 +110,11 @@ impl Client {
         }
         turn.deadline = turn.deadline.or(self.options.deadline);
         turn.idle_timeout = turn.idle_timeout.or(self.options.idle_timeout);
-        match self.lanes.get_mut(name) {
-            Some(lane) => lane.waiting.push_back(turn),
-            None => {
-                return fail(
-                    &turn.seq,
-                    (
-                        "invalid_request",
-                        fields(json!({"message": "no such lane"})),
-                    ),
-                );
-            }
-        }
+        let Some(lane) = self.lanes.get_mut(name) else {
+            let message = json!({"message": format!("there is no lane {name}")});
+            return fail(&turn.seq, ("invalid_request", fields(message)));
+        };
+        lane.waiting.push_back(turn);
         self.start_waiting();
     }
 
@@ -224,38 +217,34 @@ impl Client {
     pub fn handle_timeout(&mut self) {
         let now = Instant::now();
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let idle = if broken(Mutant::IdleIsDeadline) {
+            "deadline_exceeded"
+        } else {
+            "idle_timeout"
+        };
         let mut late = Vec::new();
         for (name, lane) in &mut self.lanes {
-            if lane
-                .opening
-                .as_ref()
-                .is_some_and(|opening| is_due(opening.ends_at))
-            {
-                return self.finish(("startup_timeout", Map::new()));
-            }
-            let Some(turn) = &mut lane.running else {
-                continue;
-            };
-            if is_due(turn.ends_at) && turn.cancelled_as.is_some() {
-                // The agent did not heed the cancel. Its end settles the turn.
-                turn.ends_at = None;
-                self.process.kill();
-            } else if is_due(turn.ends_at) {
-                late.push((name.clone(), "deadline_exceeded"));
-            } else if is_due(turn.idle_at) {
-                let confused = broken(Mutant::IdleIsDeadline);
-                late.push((
-                    name.clone(),
-                    if confused {
-                        "deadline_exceeded"
-                    } else {
-                        "idle_timeout"
-                    },
-                ));
+            if let Some(opening) = &lane.opening {
+                if is_due(opening.ends_at) {
+                    late.push((name.clone(), "startup_timeout"));
+                }
+            } else if let Some(turn) = &mut lane.running {
+                if is_due(turn.ends_at) && turn.cancelled_as.is_some() {
+                    // The agent did not heed the cancel. Its end settles the turn.
+                    turn.ends_at = None;
+                    self.process.kill();
+                } else if is_due(turn.ends_at) {
+                    late.push((name.clone(), "deadline_exceeded"));
+                } else if is_due(turn.idle_at) {
+                    late.push((name.clone(), idle));
+                }
             }
         }
         for (name, kind) in late {
-            self.cancel_running(&name, kind);
+            match kind {
+                "startup_timeout" => self.lane_failed(&name, (kind, Map::new())),
+                _ => self.cancel_running(&name, kind),
+            }
         }
     }
 

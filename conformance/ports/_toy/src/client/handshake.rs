@@ -65,9 +65,11 @@ impl Client {
         let Some(session) = session else {
             return self.lane_failed(lane, invalid("session/new"));
         };
-        if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.session = Some(session.clone());
-        }
+        let Some(opened) = self.lanes.get_mut(lane) else {
+            // The lane was given up, and nobody waits for this session.
+            return;
+        };
+        opened.session = Some(session.clone());
         match self.options.mode.clone() {
             Some(mode) if !broken(Mutant::ModeNotSent) => {
                 let params = json!({"sessionId": session, "modeId": mode});
@@ -95,8 +97,17 @@ impl Client {
         if name == "main" || broken(Mutant::LaneErrorIsFatal) {
             return self.finish(failure);
         }
-        if let Some(opening) = self.lanes.remove(name).and_then(|lane| lane.opening) {
-            fail(&opening.seq, failure);
+        let Some(lane) = self.lanes.remove(name) else {
+            return;
+        };
+        let turns = lane.waiting.into_iter().map(|turn| turn.seq);
+        for seq in lane
+            .opening
+            .map(|opening| opening.seq)
+            .into_iter()
+            .chain(turns)
+        {
+            fail(&seq, failure.clone());
         }
     }
 }
