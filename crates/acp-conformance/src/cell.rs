@@ -51,6 +51,7 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
         port: port.name.clone(),
         fixture: fixture.id.clone(),
         verdict: Verdict::Pass,
+        greeted: false,
         steps_done: 0,
         steps_total: 0,
         elapsed: Duration::ZERO,
@@ -63,6 +64,7 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
             let verdict = play.run().err().unwrap_or(Verdict::Pass);
             play.clean_up();
             cell.verdict = log::check_schema(verdict, play.player.log());
+            cell.greeted = play.greeted;
             cell.steps_done = play.player.steps_done();
             cell.steps_total = play.player.steps_total();
             cell.transcript = log::render(play.player.log());
@@ -110,7 +112,7 @@ struct Play<'a> {
     listener: Listener,
     relays: Vec<Relay>,
     calls: HashMap<u64, Call>,
-    driver_ended: bool,
+    greeted: bool,
     /// The wait that is going on and when it runs out.
     waiting: Option<(Waiting, Instant)>,
     delay_until: Option<Instant>,
@@ -155,7 +157,7 @@ impl<'a> Play<'a> {
             listener,
             relays: Vec::new(),
             calls: HashMap::new(),
-            driver_ended: false,
+            greeted: false,
             waiting: None,
             delay_until: None,
             survivors: Vec::new(),
@@ -188,6 +190,7 @@ impl<'a> Play<'a> {
                 greeting.name, self.port.name
             )));
         }
+        self.greeted = true;
         let mut missing = Vec::new();
         for need in &self.fixture.needs {
             let Some(capability) = Capability::from_name(need) else {
@@ -282,13 +285,10 @@ impl<'a> Play<'a> {
                 let answer = self.driver.settle(&line).map_err(Verdict::Broken)?;
                 self.returned(answer)
             }
-            Event::Driver(DriverEvent::Ended) => {
-                self.driver_ended = true;
-                Err(Verdict::Crash(match self.exit_status() {
-                    Ok(status) => format!("the driver ended early, with {status}"),
-                    Err(fault) => format!("the driver ended early: {fault}"),
-                }))
-            }
+            Event::Driver(DriverEvent::Ended) => Err(Verdict::Crash(match self.exit_status() {
+                Ok(status) => format!("the driver ended early, with {status}"),
+                Err(fault) => format!("the driver ended early: {fault}"),
+            })),
             Event::Started(conn) => {
                 self.relays.push(Relay {
                     conn,

@@ -180,6 +180,7 @@ mod tests {
             port: "toy".into(),
             fixture: fixture.into(),
             verdict,
+            greeted: true,
             steps_done: 3,
             steps_total: 4,
             elapsed: Duration::from_millis(1500),

@@ -50,7 +50,16 @@ pub fn hunt<'a>(
     let port = mutant.of(port);
     fixtures
         .into_iter()
-        .map(|fixture| (fixture, cell::play(fixture, &port, stage).verdict))
+        .map(|fixture| {
+            let cell = cell::play(fixture, &port, stage);
+            // A driver that does not even greet, as it knows no such mutant, breaks no rule.
+            let verdict = if cell.greeted {
+                cell.verdict
+            } else {
+                Verdict::Broken(format!("the mutant did not start: {}", cell.verdict))
+            };
+            (fixture, verdict)
+        })
         .collect()
 }
 

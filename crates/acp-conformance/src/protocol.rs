@@ -211,6 +211,16 @@ mod tests {
     }
 
     #[test]
+    fn the_schema_has_the_same_lists() {
+        let schema: Value =
+            serde_json::from_str(include_str!("../../../spec/driver.schema.json")).unwrap();
+        let kinds = &schema["$defs"]["error"]["properties"]["kind"]["enum"];
+        assert_eq!(*kinds, json!(ERROR_KINDS));
+        let capabilities = &schema["$defs"]["capability"]["enum"];
+        assert_eq!(*capabilities, json!(Capability::ALL.map(Capability::name)));
+    }
+
+    #[test]
     fn each_answer_is_read() {
         let cases = [
             (r#"{"seq":1,"ok":{}}"#, Body::Ok(json!({}))),

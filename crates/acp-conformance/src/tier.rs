@@ -123,6 +123,16 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_tiers_is_the_specification_s() {
+        let spec = include_str!("../../../spec/driver-protocol.md");
+        let required = Tier::ModelSource.required().iter();
+        let names: Vec<String> = required.map(|one| format!("`{}`", one.name())).collect();
+        let row = format!("| `model-source` | {} |", names.join(", "));
+        assert!(spec.contains(&row), "{row}");
+        assert_eq!(Tier::Client.required(), Capability::ALL);
+    }
+
+    #[test]
     fn every_name_reads_back() {
         for capability in Capability::ALL {
             assert_eq!(Capability::from_name(capability.name()), Some(capability));

@@ -96,6 +96,8 @@ pub struct Cell {
     pub fixture: String,
     /// What became of it.
     pub verdict: Verdict,
+    /// Whether the driver answered `hello`. A cell without shows nothing about the library.
+    pub greeted: bool,
     /// Steps of the transcript that were played.
     pub steps_done: usize,
     /// Steps that the transcript has.

@@ -1,5 +1,12 @@
 //! Every transcript against every port that cargo can build, and every mutant: one trial each.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "this is a test, though with a `main` of its own"
+)]
+
+mod lint;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -19,8 +26,28 @@ use acp_conformance::{
 use acp_fake_server::Fixture;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
+/// Makes this program a driver before a driver.
+const LINT: &str = "ACP_CONFORMANCE_LINT";
+
+/// Transcripts that need every operation of the driver protocol, and fields of errors.
+const LINTED: [&str; 8] = [
+    "cancel/during-text",
+    "concurrency/two-lanes",
+    "lifecycle/exit-mid-turn",
+    "lifecycle/is-alive",
+    "prompt/parts",
+    "session/auth-required",
+    "session/set-mode",
+    "turn/dropped-counts",
+];
+
 fn main() -> ExitCode {
-    let args = Arguments::from_args();
+    if env::var_os(LINT).is_some() {
+        return lint::proxy();
+    }
+    let mut args = Arguments::from_args();
+    // Most of a cell's time is spent waiting for a deadline or for a process.
+    args.test_threads = args.test_threads.or(Some(6));
     match trials() {
         Ok(trials) => libtest_mimic::run(&args, trials).exit_code(),
         Err(error) => {
@@ -34,7 +61,7 @@ fn main() -> ExitCode {
 const BREAKABLE: &str = "toy";
 
 fn trials() -> Result<Vec<Trial>, Box<dyn std::error::Error>> {
-    let root = workspace();
+    let root = workspace().canonicalize()?;
     let fixtures: Vec<Arc<Fixture>> = run::load_fixtures(&root.join("fixtures"))?
         .into_iter()
         .map(Arc::new)
@@ -54,6 +81,22 @@ fn trials() -> Result<Vec<Trial>, Box<dyn std::error::Error>> {
         let port = Arc::new(Lazy::new(port));
         if name == BREAKABLE {
             breakable = Some(Arc::clone(&port));
+        }
+        for id in LINTED {
+            let fixture = fixtures.iter().find(|fixture| fixture.id == id);
+            let fixture = fixture.ok_or_else(|| format!("there is no {id}"))?.clone();
+            let (port, stage) = (port.clone(), stage.clone());
+            let id = format!("driver-schema::{name}::{}", id.replace('/', "::"));
+            trials.push(Trial::test(id, move || {
+                let cell = cell::play(&fixture, &linted(port.built()?)?, &stage);
+                match cell.verdict {
+                    // Whether the port is right is the business of the cell itself.
+                    Verdict::Broken(_) | Verdict::Crash(_) | Verdict::NotApplicable { .. } => {
+                        Err(format!("{}\n{}", cell.verdict, cell.stderr_tail).into())
+                    }
+                    _ => Ok(()),
+                }
+            }));
         }
         for fixture in &fixtures {
             let (fixture, port, stage) = (fixture.clone(), port.clone(), stage.clone());
@@ -105,12 +148,24 @@ fn trials() -> Result<Vec<Trial>, Box<dyn std::error::Error>> {
     Ok(trials)
 }
 
+/// The port with every line of the driver protocol held against its schema.
+fn linted(port: &Port) -> Result<Port, Failed> {
+    let mut port = port.clone();
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    port.command
+        .insert(0, program.to_string_lossy().into_owned());
+    port.env.insert(LINT.into(), "1".into());
+    Ok(port)
+}
+
 fn completion(cell: &Cell) -> Result<Completion, Failed> {
     match &cell.verdict {
         Verdict::Pass => Ok(Completion::Completed),
         Verdict::Known { .. } | Verdict::NotApplicable { .. } => {
             Ok(Completion::ignored_with(&cell.verdict))
         }
+        // This verdict brings the part of the transcript that matters.
+        Verdict::Fail(reason) => Err(format!("fail: {reason}\n{}", cell.stderr_tail).into()),
         verdict => Err(format!("{verdict}\n\n{}\n{}", cell.transcript, cell.stderr_tail).into()),
     }
 }

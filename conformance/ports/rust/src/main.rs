@@ -77,7 +77,7 @@ struct Request {
 #[derive(Default)]
 struct Driver {
     model: Mutex<Option<Arc<AcpModel>>>,
-    lanes: Mutex<HashMap<String, Arc<Lane>>>,
+    lanes: Mutex<HashMap<String, Lane>>,
     turns: Mutex<HashMap<String, Canceller>>,
 }
 
@@ -99,6 +99,7 @@ impl Driver {
         match load_acp(options) {
             Ok(model) => {
                 let session_id = model.session().session_id;
+                lock(&self.lanes).clear();
                 *lock(&self.model) = Some(Arc::new(model));
                 seq.ok(json!({"session_id": session_id}));
             }
@@ -113,7 +114,7 @@ impl Driver {
         match model.lane() {
             Ok(lane) => {
                 let session_id = lane.session().session_id;
-                lock(&self.lanes).insert(lane_name(args), Arc::new(lane));
+                lock(&self.lanes).insert(lane_name(args), lane);
                 seq.ok(json!({"session_id": session_id}));
             }
             Err(error) => seq.err(&error),
@@ -128,14 +129,15 @@ impl Driver {
             Ok(request) => request,
             Err(error) => return seq.crash(&format!("the messages cannot be read: {error}")),
         };
-        let options = turn_options(model.turn_options(), args);
-        let lane = lane_name(args);
-        let started = match lock(&self.lanes).get(&lane) {
-            Some(lane) => lane.start(&request, options),
-            None if lane == "main" => model.start(&request, options),
-            None => return seq.crash(&format!("there is no lane {lane}")),
+        let lanes = lock(&self.lanes);
+        let name = lane_name(args);
+        let lane = match lanes.get(&name) {
+            Some(lane) => lane,
+            None if name == "main" => model.main_lane(),
+            None => return seq.crash(&format!("there is no lane {name}")),
         };
-        match started {
+        let options = turn_options(lane.turn_options(), args);
+        match lane.start(&request, options) {
             Ok(turn) => {
                 lock(&self.turns).insert(seq.key(), turn.canceller());
                 seq.on_thread(|seq| wait(seq, turn));

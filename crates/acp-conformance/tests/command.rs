@@ -1,0 +1,292 @@
+//! The `acp-conformance` command: what it prints, writes and exits with.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of test functions"
+)]
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A directory with two transcripts that need no agent, and a port whose driver is a shell script.
+struct Setup {
+    dir: TempDir,
+}
+
+/// Answers `hello` and `bye`, and every other operation with `$1`.
+const DRIVER: &str = r#"#!/bin/sh
+while read -r line; do
+    seq=${line#*'"seq":'}
+    seq=${seq%%[,\}]*}
+    case $line in
+        *'"op":"hello"'*) echo '{"seq":'"$seq"',"ok":{"protocol":1,"port":{"name":"sh","language":"sh","version":"0"},"capabilities":["is_alive"]}}' ;;
+        *'"op":"bye"'*) echo '{"seq":'"$seq"',"ok":{}}'; exit 0 ;;
+        *) echo '{"seq":'"$seq,$1"'}' ;;
+    esac
+done
+"#;
+
+impl Setup {
+    /// A port that answers everything with this body.
+    fn new(body: &str) -> Setup {
+        let setup = Setup {
+            dir: TempDir::new().unwrap(),
+        };
+        setup.transcript("alive", "", r#"{"alive":false}"#);
+        setup.transcript("lanes", r#","needs":["lanes"]"#, r#"{"alive":false}"#);
+        let port = format!(
+            "name = 'sh'\nlanguage = 'sh'\ntier = 'model-source'\ncommand = ['sh', 'driver.sh', '{body}']\n"
+        );
+        setup.write("ports/sh/port.toml", &port);
+        setup.write("ports/sh/driver.sh", DRIVER);
+        setup
+    }
+
+    fn transcript(&self, name: &str, needs: &str, ok: &str) {
+        let text = format!(
+            concat!(
+                r#"{{"fixture":"host/{}","format":1,"title":"t","level":"must","covers":["T-1"]{}}}"#,
+                "\n{{\"call\":\"is_alive\"}}\n{{\"returns\":\"is_alive\",\"ok\":{}}}\n"
+            ),
+            name, needs, ok
+        );
+        self.write(&format!("fixtures/host/{name}.jsonl"), &text);
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    /// Runs the command in the directory and gives its exit code and output.
+    fn run(&self, args: &[&str]) -> (i32, String) {
+        let Output {
+            status,
+            stdout,
+            stderr,
+        } = Command::new(env!("CARGO_BIN_EXE_acp-conformance"))
+            .args(args)
+            .current_dir(&self.dir)
+            .env_remove("NO_COLOR")
+            .output()
+            .unwrap();
+        let text = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        (status.code().unwrap(), text.concat())
+    }
+}
+
+const RIGHT: &str = r#""ok":{"alive":false}"#;
+const WRONG: &str = r#""ok":{"alive":true}"#;
+
+#[test]
+fn green_is_0_and_both_reports_are_complete() {
+    let setup = Setup::new(RIGHT);
+    let (code, output) = setup.run(&[
+        "--port",
+        "ports/sh",
+        "--events",
+        "out/events.jsonl",
+        "--junit",
+        "out/junit.xml",
+    ]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("sh: 1 pass, 1 n/a"), "{output}");
+    assert!(output.contains("sh host/lanes: needs lanes"), "{output}");
+    assert!(
+        !output.contains('\u{1b}'),
+        "no colour in a pipe: {output:?}"
+    );
+    let events = fs::read_to_string(setup.path("out/events.jsonl")).unwrap();
+    let events: Vec<Value> = events
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let kinds: Vec<&str> = events
+        .iter()
+        .map(|event| event["event"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["run", "cell", "cell", "complete"]);
+    assert_eq!(events[1]["steps_done"], events[1]["steps_total"]);
+    let junit = fs::read_to_string(setup.path("out/junit.xml")).unwrap();
+    assert!(
+        junit.contains(r#"tests="2" failures="0" errors="0" skipped="1""#),
+        "{junit}"
+    );
+}
+
+#[test]
+fn red_is_1_and_says_where() {
+    let setup = Setup::new(WRONG);
+    let (code, output) = setup.run(&["run", "--port", "ports/sh"]);
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("fixtures/host/alive.jsonl:3"), "{output}");
+    assert!(!output.contains("the whole transcript"), "{output}");
+    let (_, output) = setup.run(&["run", "--port", "ports/sh", "-v"]);
+    assert!(output.contains("the whole transcript"), "{output}");
+}
+
+#[test]
+fn a_known_failure_is_green_until_it_passes() {
+    let setup = Setup::new(WRONG);
+    let known = "[[known]]\nfixture = 'host/alive'\nreason = 'it never dies'\n";
+    setup.write("ports/sh/known.toml", known);
+    let (code, output) = setup.run(&["--port", "ports/sh"]);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("sh host/alive: it never dies"), "{output}");
+
+    let setup = Setup::new(RIGHT);
+    setup.write("ports/sh/known.toml", known);
+    let (code, output) = setup.run(&["--port", "ports/sh"]);
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("but it passes"), "{output}");
+
+    setup.write("ports/sh/known.toml", &known.replace("alive", "dead"));
+    let (code, output) = setup.run(&["--port", "ports/sh"]);
+    assert_eq!(code, 2, "{output}");
+    assert!(
+        output.contains("known.toml of sh lists host/dead, which is no transcript"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_run_that_executes_nothing_is_red() {
+    let setup = Setup::new(RIGHT);
+    for filter in ["nothing", "lanes"] {
+        let (code, output) = setup.run(&["--port", "ports/sh", "--filter", filter]);
+        assert_eq!(code, 1, "{output}");
+        assert!(output.contains("no cell was executed"), "{output}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_2() {
+    let setup = Setup::new(RIGHT);
+    let cases: [(&[&str], &str); 5] = [
+        (&["--prot", "x"], "unexpected argument"),
+        (
+            &["--port", "nowhere", "--ports", "ports"],
+            "nowhere is neither",
+        ),
+        (
+            &["--port", "sh", "--ports", "ports", "--fixtures", "none"],
+            "none",
+        ),
+        (&["ledger"], "spec/requirements.toml"),
+        (&["relay"], "ACP_FAKE_CONTROL"),
+    ];
+    for (args, want) in cases {
+        let (code, output) = setup.run(args);
+        assert_eq!(code, 2, "{args:?}: {output}");
+        assert!(output.contains(want), "{args:?}: {output}");
+    }
+    setup.write("fixtures/host/odd.jsonl", "{}\n");
+    let (code, output) = setup.run(&["--port", "ports/sh"]);
+    assert_eq!(code, 2, "{output}");
+    assert!(output.contains("odd.jsonl:1"), "{output}");
+}
+
+#[test]
+fn ports_are_found_by_name_and_built_before_they_run() {
+    let setup = Setup::new(RIGHT);
+    fs::rename(
+        setup.path("ports/sh/driver.sh"),
+        setup.path("ports/sh/source.sh"),
+    )
+    .unwrap();
+    let toml = setup.path("ports/sh/port.toml");
+    let text = fs::read_to_string(&toml).unwrap();
+    fs::write(&toml, text + "build = ['cp', 'source.sh', 'driver.sh']\n").unwrap();
+    let (code, output) = setup.run(&["--port", "sh", "--ports", "ports"]);
+    assert_eq!(code, 0, "{output}");
+
+    let text = fs::read_to_string(&toml).unwrap();
+    fs::write(&toml, text.replace("source.sh", "nothing.sh")).unwrap();
+    let (code, output) = setup.run(&["--port", "sh", "--ports", "ports"]);
+    assert_eq!(code, 2, "{output}");
+    assert!(
+        output.contains("failed to build the driver of sh"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_list_runs_nothing() {
+    let setup = Setup::new(RIGHT);
+    let (code, output) = setup.run(&["--list"]);
+    assert_eq!((code, output.as_str()), (0, "host/alive\nhost/lanes\n"));
+    let (_, output) = setup.run(&["--list", "-v", "--filter", "lanes"]);
+    assert_eq!(
+        output,
+        "host/lanes (must): t\n    covers T-1\n    needs lanes\n"
+    );
+}
+
+#[test]
+fn colour_can_be_had_in_a_pipe() {
+    let setup = Setup::new(RIGHT);
+    let (_, output) = setup.run(&["--port", "ports/sh", "--color", "always"]);
+    assert!(output.contains("\u{1b}[32m"), "{output:?}");
+}
+
+#[test]
+fn a_mutant_that_survives_is_red() {
+    // Knows one mutant, and has no rule that the other could break.
+    let setup = Setup::new(RIGHT);
+    let driver = DRIVER.replace(
+        "while",
+        "[ \"$MUTANT\" = undead ] && set -- '\"ok\":{\"alive\":true}'\nwhile",
+    );
+    setup.write("ports/sh/driver.sh", &driver);
+    fs::remove_file(setup.path("fixtures/host/lanes.jsonl")).unwrap();
+    let mutants = |name: &str| {
+        let entry =
+            format!("[[mutant]]\nname = '{name}'\nbreaks = 'b'\ncaught_by = ['host/alive']\n");
+        setup.write("mutants.toml", &entry);
+        setup.run(&["mutants", "--port", "ports/sh", "--mutants", "mutants.toml"])
+    };
+    let (code, output) = mutants("undead");
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains("caught    undead  host/alive"), "{output}");
+    let (code, output) = mutants("harmless");
+    assert_eq!(code, 1, "{output}");
+    assert!(
+        output.contains("harmless (b) is not caught by host/alive: pass"),
+        "{output}"
+    );
+}
+
+#[test]
+fn a_mutant_that_does_not_start_is_not_caught() {
+    let setup = Setup::new(RIGHT);
+    let driver = DRIVER.replace("while", "[ -z \"$MUTANT\" ] || exit 2\nwhile");
+    setup.write("ports/sh/driver.sh", &driver);
+    fs::remove_file(setup.path("fixtures/host/lanes.jsonl")).unwrap();
+    setup.write(
+        "mutants.toml",
+        "[[mutant]]\nname = 'unknown'\nbreaks = 'b'\ncaught_by = ['host/alive']\n",
+    );
+    let (code, output) = setup.run(&["mutants", "--port", "ports/sh", "--mutants", "mutants.toml"]);
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("the mutant did not start"), "{output}");
+}
+
+#[test]
+fn the_help_names_the_exit_codes() {
+    let setup = Setup::new(RIGHT);
+    let (code, output) = setup.run(&["--help"]);
+    assert_eq!(code, 0);
+    assert!(output.contains("Exits 0 when all is green"), "{output}");
+    assert!(!output.contains("relay"), "{output}");
+}
