@@ -74,6 +74,7 @@ mutants! {
     CancelledByAgentIsAnswer = "cancelled-by-agent-is-answer",
     UnknownStopReasonIsAnswer = "unknown-stop-reason-is-answer",
     MissingStopReasonIsEndTurn = "missing-stop-reason-is-end-turn",
+    MalformedAnswerIsFatal = "malformed-answer-is-fatal",
     EmptyTurnIsAnswer = "empty-turn-is-answer",
     EmptyTurnNeverAllowed = "empty-turn-never-allowed",
     PartialDropped = "partial-dropped",

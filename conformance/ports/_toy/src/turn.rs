@@ -102,7 +102,7 @@ pub fn settle(
     let mut reason = match result["stopReason"].as_str() {
         Some(reason) => reason,
         None if broken(Mutant::MissingStopReasonIsEndTurn) => "end_turn",
-        None => return Err(invalid("session/prompt")),
+        None => "",
     };
     if broken(Mutant::StopReasonIgnored) {
         reason = "end_turn";
@@ -119,7 +119,10 @@ pub fn settle(
         "cancelled" if broken(Mutant::CancelledByAgentIsAnswer) => {}
         "cancelled" => return Err(("cancelled", Map::new())),
         _ if broken(Mutant::UnknownStopReasonIsAnswer) => {}
-        other => return Err(("unknown_stop_reason", fields(json!({"stop_reason": other})))),
+        _ => {
+            let found = json!({"stop_reason": result["stopReason"]});
+            return Err(("unknown_stop_reason", fields(found)));
+        }
     }
     let text = if broken(Mutant::TextTrimmed) {
         output.text.trim()

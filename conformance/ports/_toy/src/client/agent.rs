@@ -120,6 +120,7 @@ impl Client {
         let reply = match (message.get("result"), error) {
             (Some(result), None) => Reply::Result(result.clone()),
             (None, Some(error)) if error["code"].is_i64() => Reply::Error(error.clone()),
+            _ if broken(Mutant::MalformedAnswerIsFatal) => return self.handle_end(),
             _ => Reply::Invalid,
         };
         match pending {
