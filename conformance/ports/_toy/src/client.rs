@@ -166,6 +166,10 @@ impl Client {
 
     /// One line of the agent. What is no message is passed over.
     pub fn handle_line(&mut self, line: &[u8]) {
+        let line = match line.strip_prefix("\u{feff}".as_bytes()) {
+            Some(rest) if !broken(Mutant::ByteOrderMarkIsNoise) => rest,
+            _ => line,
+        };
         let message: Value = match serde_json::from_slice(line) {
             Ok(message @ Value::Object(_)) => message,
             _ if broken(Mutant::NoiseIsFatal) => return self.handle_end(),

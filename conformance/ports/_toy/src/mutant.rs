@@ -116,6 +116,7 @@ mutants! {
     PermissionAfterCancelAllowed = "permission-after-cancel-allowed",
     NoStartupTimeout = "no-startup-timeout",
     TimeoutWithoutCancel = "timeout-without-cancel",
+    IdleNotRestarted = "idle-not-restarted",
     IdleIsDeadline = "idle-is-deadline",
     // Lanes.
     PromptsNotQueued = "prompts-not-queued",
@@ -140,6 +141,7 @@ mutants! {
     // Framing.
     NoiseIsFatal = "noise-is-fatal",
     CarriageReturnIsNoise = "carriage-return-is-noise",
+    ByteOrderMarkIsNoise = "byte-order-mark-is-noise",
     DecodesEachRead = "decodes-each-read",
     OneLineEachRead = "one-line-each-read",
     LineLimit = "line-limit",

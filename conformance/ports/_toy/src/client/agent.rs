@@ -89,10 +89,9 @@ impl Client {
             return;
         };
         lane.output.add(&params["update"]);
-        if let Some(turn) = lane
-            .running
-            .as_mut()
-            .filter(|turn| turn.cancelled_as.is_none())
+        if let Some(turn) = &mut lane.running
+            && turn.cancelled_as.is_none()
+            && !broken(Mutant::IdleNotRestarted)
         {
             turn.idle_at = turn.idle_timeout.map(|idle| Instant::now() + idle);
         }
