@@ -4,6 +4,33 @@
 //! returns until it returns [`Action::Wait`], [`Action::Done`] or [`Action::Failed`]. Agent
 //! processes are numbered from 1 in the order in which the client starts them, so that a late end of
 //! the first cannot be taken for one of the second.
+//!
+//! ```
+//! use std::path::Path;
+//! use acp_fake_server::{Action, Fixture, Input, Outcome, Player, Role};
+//!
+//! let text = r#"{"fixture":"load/refused","format":1,"title":"It is refused","level":"must","covers":["X-1"]}
+//! {"call":"load"}
+//! {"returns":"load","err":{"kind":"spawn_failed"}}"#;
+//! let fixture = Fixture::parse(Path::new("load/refused.jsonl"), text, &mut |_| None)?;
+//! let mut player = Player::new(&fixture, Role::Both);
+//! loop {
+//!     match player.poll() {
+//!         // Here the client is called. This one answers at once.
+//!         Action::Call { label, .. } => {
+//!             let error = serde_json::json!({"kind": "spawn_failed"});
+//!             player.handle(Input::Returned { label: &label, outcome: Outcome::Err(error) });
+//!         }
+//!         // Here the agent's process does what it is told, and the clock is set.
+//!         Action::Agent { .. } | Action::Delay(_) => {}
+//!         // Here the next event is waited for, and handled.
+//!         Action::Wait(waiting) => panic!("{waiting}"),
+//!         Action::Done => break,
+//!         Action::Failed(mismatch) => return Err(mismatch.into()),
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod expect;
 mod play;

@@ -7,6 +7,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -171,8 +174,16 @@ fn play_lingers_until_it_is_killed() {
         "y",
         "after SIGTERM and the end of the input"
     );
+    // A process that ended would close its output.
+    let (tell, told) = mpsc::channel();
+    let reader = thread::spawn(move || tell.send(lines.next().is_none()));
+    assert!(
+        told.recv_timeout(Duration::from_millis(200)).is_err(),
+        "it has ended"
+    );
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(9));
+    assert_eq!(reader.join().unwrap(), Ok(()));
 }
 
 #[test]

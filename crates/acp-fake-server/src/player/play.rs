@@ -346,10 +346,7 @@ impl Player {
             self.write_line(number, message::request(&id, "_fence", None), None, None);
             return self.fence();
         };
-        let answers = |incoming: &Incoming| {
-            incoming.problem.is_none()
-                && matches!(&incoming.body, Body::Response { id: answered, .. } if *answered == id)
-        };
+        let answers = |incoming: &Incoming| matches!(&incoming.body, Body::Response { id: answered, .. } if *answered == id);
         let Some(position) = process.lines.iter().position(answers) else {
             let eof = process.eof;
             let wants = "the answer to the fence";
@@ -361,8 +358,15 @@ impl Player {
                 )))),
             };
         };
-        process.lines.remove(position);
         process.fence = None;
+        if let Some(incoming) = process.lines.remove(position)
+            && let Some(problem) = incoming.problem
+        {
+            let message = format!("the answer to the fence was wanted, and {problem}");
+            return Err(Box::new(
+                Failure::client(message).got(shorten(&incoming.text)),
+            ));
+        }
         Ok(Progress::Done)
     }
 

@@ -319,6 +319,39 @@ fn an_answer_needs_the_id_of_its_request_with_its_type() {
 }
 
 #[test]
+fn the_agent_counts_its_requests() {
+    let steps = [
+        r#"{"ask":"_a","as":"x"}"#,
+        r#"{"want_reply":"x","result":{}}"#,
+        r#"{"ask":"_b","id":2}"#,
+        r#"{"batch":[{"ask":"_c"},{"ask":"_d"}]}"#,
+    ];
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{}}"#;
+    let actions = passes(&steps, &[Start, Line(answer)]);
+    assert!(
+        actions[2].contains(r#""id":1,"#),
+        "0 is used up: {actions:?}"
+    );
+    assert!(actions[2].contains(r#""id":3,"#), "2 is taken: {actions:?}");
+}
+
+#[test]
+fn an_answer_under_another_id_opens_no_session() {
+    let steps = [READY[0], READY[1], READY[2]];
+    let reply = |id| format!(r#"{{"reply":"n","result":{{"sessionId":"s1"}}{id}}}"#);
+    for (id, opens) in [("", true), (r#","id":99"#, false)] {
+        let reply = reply(id);
+        let steps = [
+            &steps[..],
+            &[reply.as_str(), r#"{"want":"session/prompt"}"#],
+        ]
+        .concat();
+        let (_, end) = run(Role::Both, &steps, &opened(vec![Line(PROMPT)]));
+        assert_eq!(matches!(end, Action::Done), opens, "{end:?}");
+    }
+}
+
+#[test]
 fn any_order_takes_each_step_once_in_the_order_that_comes() {
     let steps = [
         r#"{"call":"load"}"#,
@@ -417,6 +450,17 @@ fn a_fence_takes_its_answer_from_anywhere_and_leaves_the_rest() {
         fails(&steps, &opened(vec![Eof(1)]))
             .message
             .contains("closed")
+    );
+
+    let twice = ready(&[r#"{"fence":true}"#, r#"{"fence":true}"#]);
+    let other = r#"{"jsonrpc":"2.0","id":1000001,"result":{}}"#;
+    let actions = passes(&twice, &opened(vec![Line(FENCE), Line(other)]));
+    assert_eq!(actions.len(), 4, "each has a request of its own");
+    let extra = r#"{"jsonrpc":"2.0","id":1000000,"result":{},"extra":1}"#;
+    assert!(
+        fails(&steps, &opened(vec![Line(extra)]))
+            .message
+            .contains("\"extra\"")
     );
 
     let taken = [r#"{"ask":"_a","id":1000000}"#, r#"{"fence":true}"#];
