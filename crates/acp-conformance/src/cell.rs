@@ -7,29 +7,24 @@
 use std::{
     collections::HashMap,
     io,
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    },
-    thread,
+    process::ExitStatus,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     time::{Duration, Instant},
 };
 
 use acp_fake_server::{
     Action, Fixture, Input, Outcome, Player, Role,
-    control::{CONTROL_ENV, RelayConn, RelayEvent},
+    control::{CONTROL_ENV, RelayEvent},
     player::{Fault, Waiting},
 };
 use serde_json::{Value, json};
 
 use crate::{
+    agents::{AgentEvent, Agents},
     driver::{Driver, DriverEvent},
     limits::Limits,
     log,
     port::Port,
-    processes,
     protocol::{self, Answer, Body, Greeting},
     tier::Capability,
     verdict::{Cell, Verdict},
@@ -97,9 +92,7 @@ pub fn judge(outcome: Verdict, port: &Port, fixture: &str) -> Verdict {
 
 enum Event {
     Driver(DriverEvent),
-    Started(RelayConn),
-    Relay { process: u32, event: RelayEvent },
-    BadRelay(io::Error),
+    Agent(AgentEvent),
 }
 
 struct Play<'a> {
@@ -109,8 +102,7 @@ struct Play<'a> {
     player: Player,
     driver: Driver,
     events: Receiver<Event>,
-    listener: Listener,
-    relays: Vec<Relay>,
+    agents: Agents,
     calls: HashMap<u64, Call>,
     greeted: bool,
     /// The wait that is going on and when it runs out.
@@ -120,27 +112,27 @@ struct Play<'a> {
     survivors: Vec<String>,
 }
 
-struct Relay {
-    conn: RelayConn,
-    grandchildren: Vec<u32>,
-    input_ended: bool,
-}
-
 /// A call of the host program that has not returned.
 struct Call {
     label: String,
     op: String,
     limit: Duration,
+    /// How many agent processes there had been when it began.
+    agents_before: usize,
 }
 
 impl<'a> Play<'a> {
     fn start(fixture: &'a Fixture, port: &'a Port, stage: &'a Stage) -> Result<Play<'a>, Verdict> {
         let (sender, events) = mpsc::channel();
-        let listener = Listener::start(sender.clone()).map_err(|error| {
+        // In both, the receiver is gone when the cell is over; nobody is left to tell.
+        let reports = sender.clone();
+        let agents = Agents::listen(move |event| {
+            let _ = reports.send(Event::Agent(event));
+        })
+        .map_err(|error| {
             Verdict::Broken(format!("failed to listen for agent processes: {error}"))
         })?;
         let driver = Driver::spawn(port, move |event| {
-            // The receiver is gone when the cell is over; nobody is left to tell.
             let _ = sender.send(Event::Driver(event));
         })
         .map_err(|error| {
@@ -154,8 +146,7 @@ impl<'a> Play<'a> {
             player: Player::new(fixture, Role::Both),
             driver,
             events,
-            listener,
-            relays: Vec::new(),
+            agents,
             calls: HashMap::new(),
             greeted: false,
             waiting: None,
@@ -217,14 +208,11 @@ impl<'a> Play<'a> {
             match self.player.poll() {
                 Action::Call { label, op, args } => self.call(label, op, args)?,
                 Action::Agent { process, command } => {
-                    let relay = (process as usize)
-                        .checked_sub(1)
-                        .and_then(|index| self.relays.get(index))
-                        .ok_or_else(|| {
-                            Verdict::Broken(format!("agent process {process} was never started"))
-                        })?;
-                    // A relay that is gone tells so itself, in order with what it did before.
-                    if let Err(error) = relay.conn.send(&command)
+                    let sent = self.agents.send(process, &command).ok_or_else(|| {
+                        Verdict::Broken(format!("agent process {process} was never started"))
+                    })?;
+                    // A process that is gone tells so itself, in order with what it did before.
+                    if let Err(error) = sent
                         && error.kind() == io::ErrorKind::TimedOut
                     {
                         return Err(Verdict::Broken(format!(
@@ -289,35 +277,22 @@ impl<'a> Play<'a> {
                 Ok(status) => format!("the driver ended early, with {status}"),
                 Err(fault) => format!("the driver ended early: {fault}"),
             })),
-            Event::Started(conn) => {
-                self.relays.push(Relay {
-                    conn,
-                    grandchildren: Vec::new(),
-                    input_ended: false,
-                });
+            Event::Agent(AgentEvent::Started(conn)) => {
+                self.agents.add(conn);
                 self.player.handle(Input::Started);
                 Ok(())
             }
-            Event::Relay { process, event } => {
-                let relay = &mut self.relays[process as usize - 1];
-                match event {
-                    RelayEvent::Line(line) => self.player.handle(Input::Line {
-                        process,
-                        line: &line,
-                    }),
-                    RelayEvent::Eof => {
-                        relay.input_ended = true;
-                        self.player.handle(Input::Eof { process });
-                    }
-                    RelayEvent::Gone => {
-                        relay.input_ended = true;
-                        self.player.handle(Input::Gone { process });
-                    }
-                    RelayEvent::Grandchild { pid } => relay.grandchildren.push(pid),
+            Event::Agent(AgentEvent::Relay { process, event }) => {
+                self.agents.note(process, &event);
+                match &event {
+                    RelayEvent::Line(line) => self.player.handle(Input::Line { process, line }),
+                    RelayEvent::Eof => self.player.handle(Input::Eof { process }),
+                    RelayEvent::Gone => self.player.handle(Input::Gone { process }),
+                    RelayEvent::Grandchild { .. } => {}
                 }
                 Ok(())
             }
-            Event::BadRelay(error) => Err(Verdict::Broken(format!(
+            Event::Agent(AgentEvent::Failed(error)) => Err(Verdict::Broken(format!(
                 "an agent process failed to report itself: {error}"
             ))),
         }
@@ -335,7 +310,7 @@ impl<'a> Play<'a> {
                     .entry("command")
                     .or_insert_with(|| json!(self.stage.relay));
                 let env = members.entry("env").or_insert_with(|| json!({}));
-                env[CONTROL_ENV] = json!(self.listener.address());
+                env[CONTROL_ENV] = json!(self.agents.address());
             }
             "cancel" => {
                 let target = members.remove("call");
@@ -354,7 +329,14 @@ impl<'a> Play<'a> {
             .max()
             .map_or(Duration::ZERO, Duration::from_millis);
         let seq = self.driver.request(&op, &args);
-        self.calls.insert(seq, Call { label, op, limit });
+        let agents_before = self.agents.count();
+        let call = Call {
+            label,
+            op,
+            limit,
+            agents_before,
+        };
+        self.calls.insert(seq, call);
         Ok(())
     }
 
@@ -385,8 +367,18 @@ impl<'a> Play<'a> {
                 return Err(Verdict::Crash(format!("{} crashed: {text}", call.op)));
             }
         };
-        if call.op == "close" {
-            self.survivors = self.survivors();
+        match call.op.as_str() {
+            "close" => self.survivors = self.survivors(0),
+            "load" if matches!(outcome, Outcome::Err(_)) => {
+                let left = self.survivors(call.agents_before);
+                if !left.is_empty() {
+                    return Err(Verdict::Fail(format!(
+                        "when load had failed there still was {}",
+                        left.join(" and ")
+                    )));
+                }
+            }
+            _ => {}
         }
         self.player.handle(Input::Returned {
             label: &call.label,
@@ -395,23 +387,11 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// The agent processes that are still there once the system had the time to end them.
-    fn survivors(&self) -> Vec<String> {
-        let pids: Vec<(String, u32)> = (1..)
-            .zip(&self.relays)
-            .flat_map(|(number, relay)| {
-                let agent = (format!("agent process {number}"), relay.conn.pid());
-                let children = relay.grandchildren.iter().map(move |pid| {
-                    (
-                        format!("a process that agent process {number} started"),
-                        *pid,
-                    )
-                });
-                std::iter::once(agent).chain(children)
-            })
-            .collect();
+    /// The agent processes, but for the first few, that are still there once the system had the time
+    /// to end them.
+    fn survivors(&self, skipped: usize) -> Vec<String> {
         let deadline = Instant::now() + self.stage.limits.settle;
-        processes::outlive(pids, deadline)
+        self.agents.survivors(skipped, deadline)
     }
 
     /// How long a wait may take: the harness's own limit beyond any deadline of the transcript's.
@@ -441,7 +421,7 @@ impl<'a> Play<'a> {
         }
         // Now the client is gone, and what it wrote last is on its way at most.
         let deadline = Instant::now() + self.stage.limits.settle;
-        while self.relays.iter().any(|relay| !relay.input_ended) {
+        while !self.agents.inputs_have_ended() {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left) {
                 Ok(Event::Driver(_)) => {}
@@ -486,7 +466,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    fn exit_status(&mut self) -> Result<std::process::ExitStatus, String> {
+    fn exit_status(&mut self) -> Result<ExitStatus, String> {
         let deadline = Instant::now() + self.stage.limits.hello;
         match self.driver.wait_until(deadline) {
             Ok(Some(status)) => Ok(status),
@@ -495,84 +475,18 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Leaves no process behind, whatever the client did.
+    /// Ends the driver, and takes in what is needed to end the agent processes, too.
     fn clean_up(&mut self) {
-        self.listener.stop();
-        // Neither failure changes the verdict, and there is no better way left to end a process.
+        // A failure changes no verdict, and there is no better way left to end a process.
         let _ = self.driver.kill();
         for event in self.events.try_iter() {
-            if let Event::Relay {
-                process,
-                event: RelayEvent::Grandchild { pid },
-            } = event
-                && let Some(relay) = self.relays.get_mut(process as usize - 1)
-            {
-                relay.grandchildren.push(pid);
-            }
-        }
-        for relay in &self.relays {
-            processes::kill(relay.conn.pid());
-            for pid in &relay.grandchildren {
-                processes::kill(*pid);
-            }
-        }
-    }
-}
-
-/// Takes in the agent processes that the client under test starts.
-struct Listener {
-    port: u16,
-    stopped: Arc<AtomicBool>,
-}
-
-impl Listener {
-    fn start(events: Sender<Event>) -> io::Result<Listener> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
-        let stopped = Arc::new(AtomicBool::new(false));
-        let stop = Arc::clone(&stopped);
-        thread::Builder::new()
-            .name("relay-listener".into())
-            .spawn(move || {
-                let mut process = 0;
-                for stream in listener.incoming() {
-                    if stop.load(Ordering::Acquire) {
-                        break;
-                    }
-                    let opened = stream.and_then(|stream| open(stream, process + 1, &events));
-                    process += u32::from(opened.is_ok());
-                    if let Err(error) = opened
-                        && events.send(Event::BadRelay(error)).is_err()
-                    {
-                        break;
-                    }
+            match event {
+                Event::Agent(AgentEvent::Started(conn)) => self.agents.add(conn),
+                Event::Agent(AgentEvent::Relay { process, event }) => {
+                    self.agents.note(process, &event);
                 }
-            })?;
-        Ok(Listener { port, stopped })
+                Event::Agent(AgentEvent::Failed(_)) | Event::Driver(_) => {}
+            }
+        }
     }
-
-    fn address(&self) -> String {
-        format!("{}:{}", Ipv4Addr::LOCALHOST, self.port)
-    }
-
-    fn stop(&self) {
-        self.stopped.store(true, Ordering::Release);
-        // Wakes the thread. It has ended already if it cannot be reached.
-        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
-    }
-}
-
-/// Opens the connection of a relay, so that its start is told before anything it reports.
-fn open(stream: TcpStream, process: u32, events: &Sender<Event>) -> io::Result<()> {
-    let (open, gate) = mpsc::channel::<()>();
-    let reports = events.clone();
-    let conn = RelayConn::open(stream, move |event| {
-        // Fails, at once from then on, when the other end is dropped: when the start is told.
-        let _ = gate.recv();
-        // The receiver is gone when the cell is over; nobody is left to tell.
-        let _ = reports.send(Event::Relay { process, event });
-    })?;
-    let _ = events.send(Event::Started(conn));
-    drop(open);
-    Ok(())
 }

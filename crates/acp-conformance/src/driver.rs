@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use process_wrap::std::{ChildWrapper, CommandWrap};
+use process_wrap::std::{ChildWrapper, CommandWrap, ProcessGroup};
 use serde_json::Value;
 
 use crate::{
@@ -68,10 +68,7 @@ impl Driver {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut command = CommandWrap::from(command);
-        #[cfg(unix)]
-        command.wrap(process_wrap::std::ProcessGroup::leader());
-        #[cfg(windows)]
-        command.wrap(process_wrap::std::JobObject);
+        command.wrap(ProcessGroup::leader());
         let mut child = command.spawn()?;
 
         let no_pipe = || io::Error::other("a standard stream is not piped");

@@ -1,8 +1,14 @@
 //! Whether a process is there, and how to end it.
 
 use std::{
-    thread,
+    fs, thread,
     time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    sys::signal::{self, Signal},
+    unistd::Pid,
 };
 
 /// How often processes that should end are looked at.
@@ -21,10 +27,7 @@ pub fn outlive(mut processes: Vec<(String, u32)>, deadline: Instant) -> Vec<Stri
 }
 
 /// Whether the process runs. One that has ended and was not waited for does not.
-#[cfg(unix)]
 pub fn is_alive(pid: u32) -> bool {
-    use nix::{errno::Errno, sys::signal, unistd::Pid};
-
     let Ok(raw) = i32::try_from(pid) else {
         return false;
     };
@@ -32,7 +35,7 @@ pub fn is_alive(pid: u32) -> bool {
         return false;
     }
     // An orphan's entry stays until process 1 waits for it, which in a container may be never.
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         // Either there is no such file system, or the process ended just now.
         return signal::kill(Pid::from_raw(raw), None).is_ok();
     };
@@ -44,13 +47,7 @@ pub fn is_alive(pid: u32) -> bool {
 }
 
 /// Ends the process at once. It may be gone already.
-#[cfg(unix)]
 pub fn kill(pid: u32) {
-    use nix::{
-        sys::signal::{self, Signal},
-        unistd::Pid,
-    };
-
     if let Ok(raw) = i32::try_from(pid)
         && raw > 1
     {
@@ -59,17 +56,7 @@ pub fn kill(pid: u32) {
     }
 }
 
-/// Whether the process runs. Not known on this platform, so leftovers are not found.
-#[cfg(not(unix))]
-pub fn is_alive(_pid: u32) -> bool {
-    false
-}
-
-/// Ends the process. Left to the driver's job object on this platform.
-#[cfg(not(unix))]
-pub fn kill(_pid: u32) {}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Command;

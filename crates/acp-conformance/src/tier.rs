@@ -113,6 +113,8 @@ mod tests {
             .unwrap();
         let mut listed: Vec<&str> = section
             .lines()
+            .skip_while(|line| !line.starts_with('|'))
+            .take_while(|line| line.starts_with('|'))
             .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
             .flat_map(|(names, _)| names.split("` `"))
             .collect();

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     if let Ok(role) = env::var(ROLE) {
         return liar::drive(&role);
     }
-    let cases: [(&str, &str, &str, &str); 24] = [
+    let cases: [(&str, &str, &str, &str); 25] = [
         // A driver that does its part, against which the others are held.
         ("honest", LOAD, "pass", ""),
         (
@@ -81,6 +81,12 @@ fn main() -> ExitCode {
         ("always-wrong", NOT_LOADED, "fail", "fixture.jsonl:3"),
         ("unsupported", LOAD, "fail", "unsupported"),
         ("leaves-the-agent", LEAVE, "fail", "agent process 1"),
+        (
+            "leaves-the-agent",
+            LOAD_FAILS,
+            "fail",
+            "when load had failed there still was agent process 1",
+        ),
         ("one-line-too-many", LOAD, "fail", "session/cancel"),
         ("invalid-to-the-schema", LOAD, "fail", "params/mcpServers/0"),
         ("honest", NEEDS_LANES, "n/a", "lanes"),
@@ -169,6 +175,13 @@ const NOT_LOADED: &str = r#"
 {"returns":"generate","err":{"kind":"closed"}}
 "#;
 
+const LOAD_FAILS: &str = r#"
+{"call":"load"}
+{"want":"initialize","as":"init"}
+{"reply":"init","error":{"code":-32603,"message":"m"}}
+{"returns":"load","err":{"kind":"rejected"}}
+"#;
+
 const NEEDS_LANES: &str = r#"
 {"call":"lane","args":{"lane":"second"}}
 {"returns":"lane","ok":{}}
@@ -189,6 +202,7 @@ const UNDECLARED_INVALID: &str = r#"
 
 fn suffix(steps: &str) -> &'static str {
     match steps {
+        LOAD_FAILS => "-of-a-failed-load",
         NOT_LOADED => "-about-an-answer",
         NEEDS_LANES => "-without-lanes",
         UNDECLARED_INVALID => "-with-an-invalid-agent",

@@ -36,8 +36,9 @@ pub fn drive(role: &str) -> ExitCode {
             ("unknown-kind", "load") => json!({"err": {"kind": "sad", "message": "m"}}),
             ("always-wrong", _) => json!({"ok": {"session_id": "s1", "content": "42"}}),
             (_, "load") => {
-                agent = Some(Agent::load(&request["args"], role));
-                json!({"ok": {"session_id": "s1"}})
+                let (loaded, answer) = Agent::load(&request["args"], role);
+                agent = Some(loaded);
+                answer
             }
             (_, "close") => {
                 if role != "leaves-the-agent" {
@@ -95,7 +96,8 @@ struct Agent {
 }
 
 impl Agent {
-    fn load(args: &Value, role: &str) -> Agent {
+    /// An agent, and what is answered to `load`: its own error, or that it is ready.
+    fn load(args: &Value, role: &str) -> (Agent, Value) {
         let command: Vec<&str> = args["command"]
             .as_array()
             .unwrap()
@@ -115,19 +117,25 @@ impl Agent {
             stdout: BufReader::new(child.stdout.take().unwrap()),
             child,
         };
-        agent.ask(1, "initialize", json!({"protocolVersion": 1}));
+        let initialized = agent.ask(1, "initialize", json!({"protocolVersion": 1}));
+        if initialized.get("error").is_some() {
+            let error = json!({"err": {"kind": "rejected", "message": "m"}});
+            return (agent, error);
+        }
         let servers = match role {
             "invalid-to-the-schema" => json!([{"name": "no command"}]),
             _ => json!([]),
         };
         agent.ask(2, "session/new", json!({"cwd": "/", "mcpServers": servers}));
-        agent
+        (agent, json!({"ok": {"session_id": "s1"}}))
     }
 
-    fn ask(&mut self, id: u32, method: &str, params: Value) {
+    fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         writeln!(self.stdin, "{request}").unwrap();
-        self.stdout.read_line(&mut String::new()).unwrap();
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
     }
 
     fn close(mut self, role: &str) {
