@@ -1,0 +1,226 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use acp_core::PermissionPolicy;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    well, or the reader of standard output wanted no more
+  1    the turn failed, or standard output could not be written
+  2    the command line, or an option in it, cannot work
+  3    the agent could not be started, or opened no session
+  130  ended by Ctrl-C; 143 by SIGTERM, 129 by SIGHUP";
+
+const EXAMPLES: &str = "\
+Examples:
+  acp ask 'Hello?'                                 the built-in demo agent: nothing to install
+  acp ask --agent 'gemini --acp' 'Explain main.rs'
+  export ACP_AGENT='npx -y @agentclientprotocol/claude-agent-acp'
+  git diff | acp ask --permission reject -
+  acp ask --format json 'Hello?' | jq .timings
+  acp inspect
+  acp chat";
+
+/// Ask any agent that speaks the Agent Client Protocol (ACP).
+///
+/// Answers go to standard output, everything else to standard error.
+#[derive(Parser)]
+#[command(name = "acp", version, max_term_width = 100)]
+#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Cli {
+    /// Use no colour, as with the environment variable NO_COLOR.
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Ask one question and print the answer as it comes.
+    ///
+    /// Ctrl-C cancels the turn; a second one ends the agent at once.
+    #[command(after_help = EXIT_CODES)]
+    Ask(Ask),
+    /// Hold a conversation with one warm agent, a line at a time.
+    ///
+    /// Ctrl-C cancels the turn that runs; between turns it ends the conversation, as Ctrl-D does. A
+    /// warm turn is shorter than a first one by the agent's start-up, which is paid once; ACP itself
+    /// makes no agent faster.
+    #[command(after_help = EXIT_CODES)]
+    Chat(Chat),
+    /// Show what an agent says of itself, and how long its start takes.
+    ///
+    /// The start-up times are the agent's own. A warm session pays them once instead of with every
+    /// turn; ACP itself makes no agent faster.
+    #[command(after_help = EXIT_CODES)]
+    Inspect(Inspect),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Be the demo agent, which says back what it is asked.
+    #[command(hide = true)]
+    DemoAgent,
+}
+
+#[derive(Args)]
+pub(crate) struct Ask {
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) turn: TurnArgs,
+    /// What is printed on standard output: the text as it comes, or one JSON object at the end.
+    ///
+    /// Of its `timings`, in milliseconds, `initialize_ms` and `session_ms` are the agent's own
+    /// start-up, which a warm session pays once; ACP itself makes no agent faster.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// The question; `-` reads it from standard input.
+    pub(crate) prompt: String,
+}
+
+#[derive(Args)]
+pub(crate) struct Chat {
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) turn: TurnArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+    /// What is printed on standard output.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+}
+
+/// How the agent is started.
+#[derive(Args)]
+pub(crate) struct StartArgs {
+    /// The agent's command line, quoted as for a shell; nothing in it is expanded [default: the
+    /// environment variable ACP_AGENT, else a built-in demo agent].
+    #[arg(long, value_name = "CMD")]
+    pub(crate) agent: Option<String>,
+    /// The directory the agent works in [default: this one].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// Longest wait for each step of the agent's start, such as 30s or 2m; off is no limit
+    /// [default: 2m].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) startup_timeout: Option<Limit>,
+}
+
+/// How turns run.
+#[derive(Args)]
+pub(crate) struct TurnArgs {
+    /// The session mode, by its id; `acp inspect` lists them [default: the agent's own].
+    #[arg(long)]
+    pub(crate) mode: Option<String>,
+    /// How the agent's permission requests are answered.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) permission: Permission,
+    /// Longest silence of the agent in a turn, six times as long while it runs a tool; off is no limit
+    /// [default: 5m].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) idle_timeout: Option<Limit>,
+    /// Longest time for a turn [default: off].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) deadline: Option<Limit>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Permission {
+    /// The first option that allows, in the agent's order, which may allow for good.
+    #[default]
+    FirstAllow,
+    /// Allow once, where that is offered.
+    AllowOnce,
+    /// Reject.
+    Reject,
+}
+
+impl From<Permission> for PermissionPolicy {
+    fn from(permission: Permission) -> Self {
+        match permission {
+            Permission::FirstAllow => Self::FirstAllow,
+            Permission::AllowOnce => Self::AllowOnce,
+            Permission::Reject => Self::Reject,
+        }
+    }
+}
+
+/// A time limit; `None` is off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(pub(crate) Option<Duration>);
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        match humantime::parse_duration(text) {
+            // 0 is off wherever ACP clients take times as numbers.
+            Ok(Duration::ZERO) => Ok(Self(None)),
+            Ok(limit) => Ok(Self(Some(limit))),
+            Err(error) => Err(format!("{error}; write it as 500ms, 30s, 5m or off")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn limits_are_read_with_units() {
+        let seconds = |n| Ok(Limit(Some(Duration::from_secs(n))));
+        assert_eq!("90s".parse(), seconds(90));
+        assert_eq!("1m 30s".parse(), seconds(90));
+        assert_eq!("500ms".parse(), Ok(Limit(Some(Duration::from_millis(500)))));
+        assert_eq!("off".parse(), Ok(Limit(None)));
+        assert_eq!("0s".parse(), Ok(Limit(None)));
+        for wrong in ["", "30", "-1s", "soon"] {
+            let error = wrong.parse::<Limit>().unwrap_err();
+            assert!(error.contains("30s"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_in_the_help_are_those_of_the_library() {
+        let options = acp_core::LoadOptions::new(["agent"]);
+        let shown = format!("{options:?}");
+        for limit in [
+            "startup_timeout: Some(120s)",
+            "idle_timeout: Some(300s)",
+            "deadline: None",
+            "permission: FirstAllow",
+        ] {
+            assert!(shown.contains(limit), "{limit} is not in {shown}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Ctrl-C: the first one ends what runs in good order, the second at once.
+//!
+//! The agent runs in a process group of its own, so the terminal's SIGINT reaches only this process,
+//! and it is for us to pass the wish on. SIGTERM and SIGHUP are taken in the same way, so that no agent
+//! is left behind.
+
+use std::io;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use acp_core::{AcpAgent, Canceller};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::signal_code;
+use crate::terminal;
+
+/// What has been asked for by signal, and what is to be done about it.
+#[derive(Clone)]
+pub(crate) struct Interrupts(Arc<Mutex<State>>);
+
+struct State {
+    /// The first signal, until it is taken.
+    signal: Option<i32>,
+    agent: Option<Arc<AcpAgent>>,
+    activity: Activity,
+}
+
+/// What the main thread does.
+enum Activity {
+    /// It waits for the agent, and comes back when the agent is closed.
+    Agent,
+    /// It waits for a turn, and comes back when the turn is cancelled.
+    Turn(Canceller),
+    /// It waits for a person, and comes back when they type something.
+    Person,
+}
+
+impl Interrupts {
+    /// Takes signals from now on, on a thread of its own.
+    pub(crate) fn watch() -> io::Result<Self> {
+        let interrupts = Self(Arc::new(Mutex::new(State {
+            signal: None,
+            agent: None,
+            activity: Activity::Person,
+        })));
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        let watcher = interrupts.clone();
+        thread::Builder::new()
+            .name("acp-signals".to_owned())
+            .spawn(move || signals.forever().for_each(|signal| watcher.handle(signal)))?;
+        Ok(interrupts)
+    }
+
+    /// Starts the agent that the main thread then waits for. No signal is handled in between, so that
+    /// none can miss it.
+    pub(crate) fn start_agent<E>(
+        &self,
+        start: impl FnOnce() -> Result<AcpAgent, E>,
+    ) -> Result<Arc<AcpAgent>, E> {
+        let mut state = self.state();
+        let agent = Arc::new(start()?);
+        state.agent = Some(Arc::clone(&agent));
+        state.activity = Activity::Agent;
+        Ok(agent)
+    }
+
+    /// The main thread waits for this turn.
+    pub(crate) fn turn_starts(&self, canceller: Canceller) {
+        let mut state = self.state();
+        if state.signal.is_some() {
+            // It came when there was no turn yet.
+            canceller.cancel();
+        }
+        state.activity = Activity::Turn(canceller);
+    }
+
+    /// The turn is over. Returns the signal that cancelled it, if it came in time.
+    pub(crate) fn turn_ended(&self) -> Option<i32> {
+        let mut state = self.state();
+        state.activity = Activity::Agent;
+        state.signal
+    }
+
+    /// The main thread waits for a person, unless this returns the signal that has come before.
+    pub(crate) fn person_is_asked(&self) -> Option<i32> {
+        let mut state = self.state();
+        state.activity = Activity::Person;
+        state.signal
+    }
+
+    /// The main thread goes on with the agent.
+    pub(crate) fn person_has_answered(&self) {
+        self.state().activity = Activity::Agent;
+    }
+
+    /// The signal that came first.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        self.state().signal
+    }
+
+    /// Forgets a Ctrl-C that has done its work.
+    pub(crate) fn take_ctrl_c(&self) -> bool {
+        let mut state = self.state();
+        let was_ctrl_c = state.signal == Some(SIGINT);
+        if was_ctrl_c {
+            state.signal = None;
+        }
+        was_ctrl_c
+    }
+
+    fn handle(&self, signal: i32) {
+        let mut state = self.state();
+        let first = state.signal.is_none();
+        if first {
+            state.signal = Some(signal);
+        }
+        let agent = state.agent.clone();
+        match (&state.activity, agent) {
+            (_, None) => process::exit(signal_code(signal).into()),
+            (_, Some(agent)) if !first => {
+                agent.kill();
+                process::exit(signal_code(signal).into());
+            }
+            (Activity::Turn(turn), _) => {
+                turn.cancel();
+                terminal::note("Cancelling the turn; Ctrl-C ends the agent at once.");
+            }
+            (Activity::Agent, Some(agent)) => {
+                close(agent, None);
+                terminal::note("Ending the agent; Ctrl-C ends it at once.");
+            }
+            (Activity::Person, Some(agent)) => close(agent, Some(signal)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code panics while it holds the lock; if it did, the state would still be whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the agent, which takes a while, and then exits if the main thread cannot.
+fn close(agent: Arc<AcpAgent>, exit: Option<i32>) {
+    let closer = Arc::clone(&agent);
+    let started = thread::Builder::new()
+        .name("acp-close".to_owned())
+        .spawn(move || {
+            closer.close();
+            if let Some(signal) = exit {
+                process::exit(signal_code(signal).into());
+            }
+        });
+    if started.is_err() {
+        // Without a thread to wait on there is no good order.
+        agent.kill();
+        if let Some(signal) = exit {
+            process::exit(signal_code(signal).into());
+        }
+    }
+}

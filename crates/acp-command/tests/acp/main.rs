@@ -1,0 +1,37 @@
+//! The command, from the outside: exit codes, what goes to standard output and what to standard error,
+//! and that no process is left.
+//!
+//! The agents are this program itself, which plays the steps of a transcript when it is started with
+//! [`support::ROLE`].
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "this is a test, though with a `main` of its own"
+)]
+
+mod ask;
+mod chat;
+mod inspect;
+mod signals;
+mod support;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, role, transcript] = &args[..]
+        && role == support::ROLE
+    {
+        return support::play(transcript.as_ref());
+    }
+    let tests = [ask::TESTS, chat::TESTS, inspect::TESTS, signals::TESTS];
+    let trials = tests.concat().into_iter().map(|(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}

@@ -1,0 +1,263 @@
+//! The command as a child process, and agents for it.
+
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use acp_fake_server::Fixture;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The first argument of this program when it is to be an agent; the second names the transcript.
+pub(crate) const ROLE: &str = "be-the-agent";
+
+/// A test and its name.
+pub(crate) type Test = (&'static str, fn());
+
+/// The handshake of an agent that wants nothing special.
+pub(crate) const READY: &str = r#"
+{"want":"initialize","params":{"protocolVersion":1},"as":"init"}
+{"reply":"init","result":{"protocolVersion":1,"agentInfo":{"name":"scripted","version":"2.1"}}}
+{"want":"session/new","params":{"cwd":"$abspath","mcpServers":[]},"as":"new"}
+{"reply":"new","result":{"sessionId":"s1"}}
+"#;
+
+/// Longest life of the command in a test; on time nothing depends but how long a failure takes.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Plays a transcript as the agent.
+pub(crate) fn play(transcript: &Path) -> ExitCode {
+    let text = fs::read_to_string(transcript).unwrap();
+    let fixture = Fixture::parse(transcript, &text, &mut |_| None).unwrap();
+    match acp_fake_server::play::run(&fixture).unwrap() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(mismatch) => {
+            eprintln!("{mismatch}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An agent that plays these steps.
+pub(crate) struct Script {
+    dir: TempDir,
+}
+
+impl Script {
+    pub(crate) fn new(parts: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut text = concat!(
+            r#"{"fixture":"acp/test","format":1,"title":"t","level":"must","covers":["T-1"]}"#,
+            "\n"
+        )
+        .to_owned();
+        for line in parts.iter().flat_map(|part| part.lines()) {
+            if !line.is_empty() {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        fs::write(dir.path().join("test.jsonl"), text).unwrap();
+        Self { dir }
+    }
+
+    /// An agent that starts as usual and then plays these steps, with `prompt` as the first prompt.
+    pub(crate) fn ready(steps: &str) -> Self {
+        let prompt = r#"{"want":"session/prompt","params":{"sessionId":"s1"},"as":"prompt"}"#;
+        Self::new(&[READY, prompt, steps])
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("test.jsonl")
+    }
+
+    /// The agent's command line.
+    pub(crate) fn agent(&self) -> String {
+        let this = std::env::current_exe().unwrap();
+        format!("'{}' {ROLE} '{}'", this.display(), self.path().display())
+    }
+
+    /// Whether a process plays it.
+    pub(crate) fn is_running(&self) -> bool {
+        is_running(&self.path().to_string_lossy())
+    }
+}
+
+/// Whether a process has `text` in its arguments; one that waits to be reaped has none.
+pub(crate) fn is_running(text: &str) -> bool {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries
+        .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).contains(text))
+}
+
+/// How the command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// The one JSON object on standard output.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.stdout.lines().count(), 1, "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(&self, code: i32, stdout: &str) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.stdout, stdout, "{self:?}");
+        self
+    }
+
+    /// Standard error has each of these.
+    #[track_caller]
+    pub(crate) fn tells(&self, texts: &[&str]) -> &Self {
+        for text in texts {
+            assert!(self.stderr.contains(text), "no {text:?} in {self:?}");
+        }
+        self
+    }
+}
+
+/// The command with these arguments, and no agent.
+pub(crate) fn acp(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_acp"));
+    command
+        .args(args)
+        .env_remove("ACP_AGENT")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// The command with these arguments, and this agent.
+pub(crate) fn acp_with(script: &Script, args: &[&str]) -> Command {
+    let mut command = acp(args);
+    command.env("ACP_AGENT", script.agent());
+    command
+}
+
+/// Runs the command to its end, with nothing to read.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> Ended {
+    Running::start(command).end()
+}
+
+/// Runs the command to its end, with this on standard input.
+#[track_caller]
+pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Ended {
+    let mut running = Running::start(command.stdin(Stdio::piped()));
+    let mut stdin = running.child.stdin.take().unwrap();
+    // A command that does not read all of it closes the pipe.
+    match stdin.write_all(input) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => panic!("{error}"),
+        _ => drop(stdin),
+    }
+    running.end()
+}
+
+/// The command while it runs.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        Self {
+            stdout: child.stdout.take(),
+            stderr: child.stderr.take(),
+            child,
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = i32::try_from(self.child.id()).unwrap();
+        kill(Pid::from_raw(id), signal).unwrap();
+    }
+
+    /// Waits until this has come on standard output.
+    pub(crate) fn wait_for_stdout(&mut self, text: &str) {
+        read_until(self.stdout.as_mut().unwrap(), text);
+    }
+
+    /// Waits until this has come on standard error.
+    pub(crate) fn wait_for_stderr(&mut self, text: &str) {
+        read_until(self.stderr.as_mut().unwrap(), text);
+    }
+
+    /// Waits for the end; what was waited for before is not in the outcome.
+    #[track_caller]
+    pub(crate) fn end(mut self) -> Ended {
+        let stdout = read_all(self.stdout.take());
+        let stderr = read_all(self.stderr.take());
+        let status = self.status();
+        Ended {
+            code: status.code(),
+            stdout: stdout.join().unwrap(),
+            stderr: stderr.join().unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn status(&mut self) -> ExitStatus {
+        until(|| self.child.try_wait().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended, unless the test has failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks until there is an answer.
+#[track_caller]
+pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "nothing within {LIMIT:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn read_until(pipe: &mut impl Read, text: &str) {
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(text) {
+        let mut byte = [0];
+        let len = pipe.read(&mut byte).unwrap();
+        let so_far = String::from_utf8_lossy(&seen);
+        assert_eq!(len, 1, "it ended without {text:?}: {so_far}");
+        seen.push(byte[0]);
+    }
+}
+
+fn read_all(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = String::new();
+        if let Some(mut pipe) = pipe {
+            pipe.read_to_string(&mut text).unwrap();
+        }
+        text
+    })
+}
