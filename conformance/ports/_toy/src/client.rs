@@ -30,8 +30,8 @@ pub struct Options {
 }
 
 pub struct Client {
+    pub options: Options,
     process: Process,
-    options: Options,
     next_id: u64,
     pending: HashMap<u64, Pending>,
     lanes: BTreeMap<String, Lane>,
@@ -99,7 +99,7 @@ impl Client {
         self.new_session(name);
     }
 
-    pub fn generate(&mut self, name: &str, mut turn: Turn) {
+    pub fn generate(&mut self, name: &str, turn: Turn) {
         if let Some((kind, fields)) = self.over.clone() {
             let kind = if broken(Mutant::ExitedIsClosed) {
                 "closed"
@@ -108,8 +108,6 @@ impl Client {
             };
             return fail(&turn.seq, (kind, fields));
         }
-        turn.deadline = turn.deadline.or(self.options.deadline);
-        turn.idle_timeout = turn.idle_timeout.or(self.options.idle_timeout);
         let Some(lane) = self.lanes.get_mut(name) else {
             let message = json!({"message": format!("there is no lane {name}")});
             return fail(&turn.seq, ("invalid_request", fields(message)));

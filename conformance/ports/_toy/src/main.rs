@@ -10,6 +10,7 @@ mod process;
 mod turn;
 
 use std::io::{BufRead, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -33,6 +34,9 @@ pub enum Event {
     /// The output of that process has ended.
     End(u64),
 }
+
+/// How long a cancelled turn may go on before the agent is ended.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 const CAPABILITIES: &[&str] = &[
     "cancel",
@@ -141,15 +145,15 @@ impl Driver {
                     json!({"protocol": 1, "port": port, "capabilities": CAPABILITIES}),
                 );
             }
-            ("load", client) if client.is_none() || !broken(Mutant::LoadsOnce) => {
-                self.load(seq, args)
-            }
+            ("load", Some(_)) if broken(Mutant::LoadsOnce) => fail(&seq, ("closed", Map::new())),
+            ("load", _) => self.load(seq, args),
             ("generate", Some(client)) => {
                 let turn = Turn {
                     seq,
                     prompt: render(&args["messages"]),
-                    deadline: millis(&args["deadline_ms"]),
-                    idle_timeout: millis(&args["idle_timeout_ms"]),
+                    deadline: limit(args, "deadline_ms").unwrap_or(client.options.deadline),
+                    idle_timeout: limit(args, "idle_timeout_ms")
+                        .unwrap_or(client.options.idle_timeout),
                     ends_at: None,
                     idle_at: None,
                     cancelled_as: None,
@@ -185,57 +189,29 @@ impl Driver {
 
     fn load(&mut self, seq: Value, args: &Value) {
         self.close();
-        let strings = args["command"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str);
-        let command: Vec<String> = strings.map(str::to_owned).collect();
         let asked = args["cwd"].as_str().unwrap_or(".");
         let cwd = match std::path::absolute(asked) {
             Ok(cwd) if cwd.is_dir() || broken(Mutant::CwdNotChecked) => cwd,
             _ => {
-                return fail(
-                    &seq,
-                    (
-                        "invalid_options",
-                        fields(json!({"message": format!("no directory: {asked}")})),
-                    ),
-                );
+                let message = json!({"message": format!("there is no directory {asked}")});
+                return fail(&seq, ("invalid_options", fields(message)));
             }
         };
         self.started += 1;
+        let command = strings(&args["command"]);
         let env = fields(args["env"].clone());
         match Process::start(&command, &env, &cwd, self.started, &self.events) {
             Ok(process) => {
-                let policy = match args["permission"].as_str() {
-                    Some("allow_once") => Policy::AllowOnce,
-                    Some("reject") => Policy::Reject,
-                    _ => Policy::FirstAllow,
-                };
-                let options = Options {
-                    cwd: if broken(Mutant::RelativeCwd) {
-                        asked.into()
-                    } else {
-                        cwd
-                    },
-                    mode: args["mode"].as_str().map(str::to_owned),
-                    policy,
-                    startup_timeout: millis(&args["startup_timeout_ms"]),
-                    deadline: millis(&args["deadline_ms"]),
-                    idle_timeout: millis(&args["idle_timeout_ms"]),
-                    cancel_grace: millis(&args["cancel_grace_ms"]).or(Some(Duration::from_secs(5))),
-                    allow_empty_turn: args["allow_empty_turn"] == true,
-                };
+                let mut options = options(args, cwd);
+                if broken(Mutant::RelativeCwd) {
+                    options.cwd = asked.into();
+                }
                 self.client = Some(Client::start(process, options, seq));
             }
-            Err(error) => fail(
-                &seq,
-                (
-                    "spawn_failed",
-                    fields(json!({"message": error.to_string()})),
-                ),
-            ),
+            Err(error) => {
+                let message = json!({"message": format!("{command:?}: {error}")});
+                fail(&seq, ("spawn_failed", fields(message)));
+            }
         }
     }
 
@@ -246,12 +222,34 @@ impl Driver {
     }
 }
 
-/// A time limit of the driver protocol: absent and 0 are none.
-fn millis(value: &Value) -> Option<Duration> {
-    value
-        .as_u64()
-        .filter(|millis| *millis > 0)
-        .map(Duration::from_millis)
+fn options(args: &Value, cwd: PathBuf) -> Options {
+    Options {
+        cwd,
+        mode: args["mode"].as_str().map(str::to_owned),
+        policy: match args["permission"].as_str() {
+            Some("allow_once") => Policy::AllowOnce,
+            Some("reject") => Policy::Reject,
+            _ => Policy::FirstAllow,
+        },
+        startup_timeout: limit(args, "startup_timeout_ms").flatten(),
+        deadline: limit(args, "deadline_ms").flatten(),
+        idle_timeout: limit(args, "idle_timeout_ms").flatten(),
+        cancel_grace: limit(args, "cancel_grace_ms").unwrap_or(Some(CANCEL_GRACE)),
+        allow_empty_turn: args["allow_empty_turn"] == true,
+    }
+}
+
+/// A time limit of the driver protocol: absent keeps the default, and 0 is no limit.
+fn limit(args: &Value, name: &str) -> Option<Option<Duration>> {
+    let millis = args[name].as_u64()?;
+    Some((millis > 0).then(|| Duration::from_millis(millis)))
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items
+        .filter_map(|item| Some(item.as_str()?.to_owned()))
+        .collect()
 }
 
 fn answer(value: &Value) {
