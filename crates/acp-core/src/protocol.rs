@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::text::without_lone_surrogates;
+
 /// The protocol version this client speaks.
 pub const PROTOCOL_VERSION: u16 = 1;
 
@@ -142,7 +144,7 @@ pub(crate) struct PromptResult {
 
 /// Reads it as far as it goes: `{}` and null are answers without a stop reason.
 pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
-    let value: Value = serde_json::from_str(result.get()).unwrap_or_default();
+    let value = read_value(result);
     PromptResult {
         stop_reason: bounded_value(value["stopReason"].clone()),
         usage: value.get("usage").filter(|usage| !usage.is_null()).cloned(),
@@ -158,7 +160,7 @@ pub(crate) struct ErrorObject {
 }
 
 pub(crate) fn read_error(error: &RawValue) -> ErrorObject {
-    let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
+    let value = read_value(error);
     ErrorObject {
         code: value["code"].as_i64().unwrap_or_default(),
         message: match &value["message"] {
@@ -312,14 +314,19 @@ pub enum ContentBlock {
     },
 }
 
+/// A whole value. What no JSON reader takes reads as null: numbers beyond any range, and nothing else
+/// that has come this far.
+pub(crate) fn read_value(raw: &RawValue) -> Value {
+    serde_json::from_str(&without_lone_surrogates(raw.get())).unwrap_or_default()
+}
+
 fn read_object(result: &RawValue) -> Result<Value, String> {
-    match serde_json::from_str(result.get()) {
-        Ok(value @ Value::Object(_)) => Ok(value),
-        Ok(other) => Err(format!(
+    match read_value(result) {
+        value @ Value::Object(_) => Ok(value),
+        other => Err(format!(
             "it is not an object: {}",
             bounded(other.to_string())
         )),
-        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -400,6 +407,13 @@ mod tests {
         let usage = read_prompt_result(raw(r#"{"usage":{"inputTokens":1,"outputTokens":null}}"#));
         assert_eq!(usage.usage.unwrap()["inputTokens"], 1);
         assert_eq!(read_prompt_result(raw(r#"{"usage":null}"#)).usage, None);
+    }
+
+    #[test]
+    fn half_a_character_does_not_lose_the_rest() {
+        let session = read_session(raw(r#"{"sessionId":"s1","modes":{"x":"\ud83d"}}"#)).unwrap();
+        assert_eq!(session.session_id, "s1");
+        assert_eq!(session.modes["x"], "\u{fffd}");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! alone, and `serde_json` refuses both. [`push_json_string`] takes such a string, joins halves over
 //! chunks, and puts U+FFFD where a half stays alone.
 
+use std::borrow::Cow;
+
 /// The first half of a surrogate pair that ended a piece of text.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HighSurrogate(Option<u16>);
@@ -87,6 +89,41 @@ pub(crate) fn push_json_string(json: &str, open: &mut HighSurrogate, text: &mut 
     true
 }
 
+/// JSON in which every half of a surrogate pair that stands alone is U+FFFD, for values that are read
+/// whole: one broken character in a field that nobody needs must not lose the rest.
+pub(crate) fn without_lone_surrogates(json: &str) -> Cow<'_, str> {
+    let unit_at = |at: usize| {
+        let hex = json.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(hex, 16).ok()
+    };
+    let mut repaired = String::new();
+    let (mut copied, mut at) = (0, 0);
+    while let Some(found) = json[at..].find('\\') {
+        at += found;
+        let low = |at| unit_at(at).is_some_and(|unit| (0xDC00..0xE000).contains(&unit));
+        match unit_at(at) {
+            Some(0xD800..0xDC00) if low(at + 6) => at += 12,
+            Some(0xD800..0xE000) => {
+                repaired.push_str(&json[copied..at]);
+                repaired.push_str("\\ufffd");
+                at += 6;
+                copied = at;
+            }
+            Some(_) => at += 6,
+            // Every other escape is two bytes, and a lone backslash at the end is no JSON anyway.
+            None => at = (at + 2).min(json.len()),
+        }
+        while !json.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    if copied == 0 {
+        return Cow::Borrowed(json);
+    }
+    repaired.push_str(&json[copied..]);
+    Cow::Owned(repaired)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +153,29 @@ mod tests {
         assert_eq!(join(&[r#""\ude00""#]), "\u{fffd}");
         assert_eq!(join(&[r#""\ud83d\ud83d\ude00""#]), "\u{fffd}😀");
         assert_eq!(join(&[r#""\ud83d\n""#]), "\u{fffd}\n");
+    }
+
+    #[test]
+    fn lone_surrogates_are_repaired_and_everything_else_is_kept() {
+        for whole in [
+            r#"{"a":"\ud83d\ude00","b":"\\ud83d","c":"\n\"é"}"#,
+            "",
+            r"\",
+            r"\é",
+        ] {
+            assert!(matches!(without_lone_surrogates(whole), Cow::Borrowed(same) if same == whole));
+        }
+        for (broken, repaired) in [
+            (r#"["\ud83d"]"#, r#"["\ufffd"]"#),
+            (
+                r#"["\ude00x\ud83d\ud83d\ude00"]"#,
+                r#"["\ufffdx\ufffd\ud83d\ude00"]"#,
+            ),
+            (r#"["\\\ud83dé"]"#, r#"["\\\ufffdé"]"#),
+        ] {
+            assert_eq!(without_lone_surrogates(broken), repaired);
+            assert!(serde_json::from_str::<serde_json::Value>(repaired).is_ok());
+        }
     }
 
     #[test]

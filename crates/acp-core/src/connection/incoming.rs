@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Asked, Call, Connection, Event, LaneId, PermissionId, Phase, TurnId};
@@ -13,6 +12,7 @@ use crate::permission::{
 };
 use crate::protocol::{
     PROTOCOL_VERSION, UpdateParams, method, read_error, read_initialize, read_prompt_result,
+    read_value,
 };
 use crate::timer::Timer;
 use crate::turn::{Answer, Applied, Stage};
@@ -126,9 +126,7 @@ impl Connection {
 
     /// Counts an update that cannot be read for the turn it belongs to, if that can be told.
     fn count_malformed(&mut self, params: Option<&RawValue>) {
-        let value: Value = params
-            .and_then(|params| serde_json::from_str(params.get()).ok())
-            .unwrap_or_default();
+        let value = params.map(read_value).unwrap_or_default();
         let turn = value["sessionId"]
             .as_str()
             .and_then(|session| self.lane_of_session.get(session))
@@ -152,9 +150,7 @@ impl Connection {
             self.send(wire::error(&id, code::METHOD_NOT_FOUND, &message));
             return;
         }
-        let params: Value = params
-            .and_then(|params| serde_json::from_str(params.get()).ok())
-            .unwrap_or_default();
+        let params = params.map(read_value).unwrap_or_default();
         let request = PermissionRequest::from_params(&params);
         let turn = self
             .lane_of_session
