@@ -151,25 +151,32 @@ pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
     }
 }
 
-/// A JSON-RPC error object, in whatever shape it came.
+/// A JSON-RPC error object.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ErrorObject {
     pub(crate) code: i64,
+    /// Empty if there was none; other values than text as JSON.
     pub(crate) message: String,
     pub(crate) data: Value,
 }
 
-pub(crate) fn read_error(error: &RawValue) -> ErrorObject {
+/// Reads an error object. Without an integer as its `code` it says nothing that a caller could act on,
+/// and is no valid response (JSON-RPC 2.0 section 5.1); everything else may be missing.
+pub(crate) fn read_error(error: &RawValue) -> Result<ErrorObject, String> {
     let value = read_value(error);
-    ErrorObject {
-        code: value["code"].as_i64().unwrap_or_default(),
+    let code = value["code"].as_i64().ok_or_else(|| {
+        let shown = bounded(value.to_string());
+        format!("its error has no `code` that is an integer: {shown}")
+    })?;
+    Ok(ErrorObject {
+        code,
         message: match &value["message"] {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             other => bounded(other.to_string()),
         },
         data: value["data"].clone(),
-    }
+    })
 }
 
 /// `session/update`, as far as every update goes.
@@ -418,8 +425,11 @@ mod tests {
 
     #[test]
     fn error_objects_of_any_shape_are_read() {
-        let error = read_error(raw(r#"{"code":true,"message":42,"data":[1]}"#));
-        assert_eq!((error.code, &*error.message), (0, "42"));
-        assert_eq!(read_error(raw("\"x\"")).message, "");
+        let error = read_error(raw(r#"{"code":500,"message":42,"data":[1]}"#)).unwrap();
+        assert_eq!((error.code, &*error.message), (500, "42"));
+        assert_eq!(read_error(raw(r#"{"code":-32603}"#)).unwrap().message, "");
+        for text in [r#"{"code":true}"#, r#"{"code":"1"}"#, "{}", "\"x\"", "[]"] {
+            assert!(read_error(raw(text)).is_err(), "{text}");
+        }
     }
 }

@@ -205,7 +205,9 @@ impl Connection {
             Some(Call::Prompt(turn)) => {
                 let answer = match outcome {
                     Outcome::Result(result) => Answer::Result(read_prompt_result(result)),
-                    Outcome::Error(error) => Answer::Error(read_error(error)),
+                    Outcome::Error(error) => {
+                        read_error(error).map_or_else(Answer::Invalid, Answer::Error)
+                    }
                     Outcome::Malformed(why) => Answer::Invalid(why.to_owned()),
                 };
                 self.prompt_answered(turn, answer, now);

@@ -6,7 +6,8 @@ use std::time::Instant;
 use super::{Call, Connection, Event, LaneId, Phase, TurnId};
 use crate::error::{AuthRequired, InvalidResponse, LoadError};
 use crate::protocol::{
-    ErrorObject, NewSessionRequest, SessionInfo, SetSessionModeRequest, method, read_session,
+    ErrorObject, NewSessionRequest, SessionInfo, SetSessionModeRequest, method, read_error,
+    read_session,
 };
 use crate::timer::Timer;
 use crate::turn::rejected;
@@ -302,7 +303,10 @@ impl Connection {
         match outcome {
             Outcome::Result(result) => read(result).map_err(invalid),
             Outcome::Malformed(why) => Err(invalid(why.to_owned())),
-            Outcome::Error(error) => Err(self.refusal(method, crate::protocol::read_error(error))),
+            Outcome::Error(error) => match read_error(error) {
+                Ok(error) => Err(self.refusal(method, error)),
+                Err(detail) => Err(invalid(detail)),
+            },
         }
     }
 
