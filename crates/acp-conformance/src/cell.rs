@@ -2,7 +2,7 @@
 //!
 //! Three parties meet here and each runs on threads of its own: the driver process, the relays that
 //! the client under test starts, and this one, which owns the player and all time. Whatever happens
-//! arrives as an [`Event`] on one channel, in an order in which it can have happened.
+//! arrives on one channel, in an order in which it can have happened.
 
 use std::{
     collections::HashMap,

@@ -63,7 +63,7 @@ impl Plan {
 
     /// Plays every cell with `jobs` workers and hands the finished ones to `on_cell`, in the order
     /// of the plan.
-    pub fn run(&self, stage: &Stage, jobs: NonZeroUsize, on_cell: impl FnMut(Cell)) {
+    pub fn run(&self, stage: &Stage, jobs: NonZeroUsize, mut on_cell: impl FnMut(Cell)) {
         in_order(
             self.cells(),
             jobs,
@@ -74,7 +74,7 @@ impl Plan {
                 cell.verdict = cell::judge(cell.verdict, port, &fixture.id);
                 cell
             },
-            on_cell,
+            |_, cell| on_cell(cell),
         );
     }
 }
@@ -148,13 +148,13 @@ impl Summary {
     }
 }
 
-/// Does `work` for every index below `count` with several workers, and hands the results to `then`
-/// in the order of the indices, each as soon as it and all before it are there.
+/// Does `work` for every index below `count` with several workers, and hands them with their
+/// results to `then` in the order of the indices, each as soon as it and all before it are there.
 pub fn in_order<T: Send>(
     count: usize,
     jobs: NonZeroUsize,
     work: impl Fn(usize) -> T + Sync,
-    mut then: impl FnMut(T),
+    mut then: impl FnMut(usize, T),
 ) {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
@@ -177,7 +177,7 @@ pub fn in_order<T: Send>(
         for (index, result) in results {
             early.insert(index, result);
             while let Some(result) = early.remove(&expected) {
-                then(result);
+                then(expected, result);
                 expected += 1;
             }
         }
@@ -205,11 +205,11 @@ mod tests {
                 if index == 0 {
                     thread::sleep(Duration::from_millis(20));
                 }
-                index
+                index * 10
             },
-            |index| seen.push(index),
+            |index, result| seen.push((index, result)),
         );
-        assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(seen, [(0, 0), (1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]);
     }
 
     #[test]

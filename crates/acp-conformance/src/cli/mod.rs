@@ -1,6 +1,7 @@
 //! What each subcommand does.
 
 pub mod flags;
+mod hunt;
 
 use std::{
     env,
@@ -19,8 +20,7 @@ use acp_conformance::{
     mutants,
     port::{self, Port},
     report::Report,
-    run::{self, Plan, in_order},
-    verdict::Verdict,
+    run::{self, Plan},
 };
 use acp_fake_server::Fixture;
 use anstyle::{AnsiColor, Style};
@@ -38,7 +38,7 @@ type Fault = Box<dyn Error>;
 pub fn main(cli: Cli) -> Result<bool, Fault> {
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(flags) => run(flags),
-        Command::Mutants(flags) => mutants(flags),
+        Command::Mutants(flags) => hunt::main(flags),
         Command::Ledger(flags) => ledger(flags),
         Command::Relay => Ok(acp_fake_server::relay::run().map(|()| true)?),
     }
@@ -85,82 +85,6 @@ fn run(flags: flags::Run) -> Result<bool, Fault> {
         )?;
     }
     Ok(report.summary().is_green())
-}
-
-fn mutants(flags: flags::Mutants) -> Result<bool, Fault> {
-    let fixtures = run::load_fixtures(&flags.fixtures.fixtures)?;
-    let mut list = mutants::load(&flags.mutants)
-        .map_err(|error| format!("{}: {error}", flags.mutants.display()))?;
-    let mut faults = mutants::faults(&list, fixtures.iter().map(|fixture| fixture.id.as_str()));
-    if !flags.mutant.is_empty() {
-        list.retain(|mutant| flags.mutant.iter().any(|part| mutant.name.contains(part)));
-    }
-    let ports = find_ports(std::slice::from_ref(&flags.port), &flags.ports)?;
-    let plan = Plan::new(fixtures, ports, &flags.fixtures.filter)?;
-    let mut stage = stage()?;
-    let jobs = jobs(&flags.ports);
-
-    // The unbroken port passes, or a mutant that fails shows nothing.
-    plan.run(&stage, jobs, |cell| {
-        if cell.verdict != Verdict::Pass {
-            faults.push(format!(
-                "unbroken, {} does not pass {}: {}",
-                cell.port, cell.fixture, cell.verdict
-            ));
-        }
-    });
-
-    stage.limits = stage.limits.impatient();
-    let port = &plan.ports[0];
-    let mut hunted = 0;
-    in_order(
-        list.len(),
-        jobs,
-        |index| {
-            let mutant = &list[index];
-            let named = |fixture: &&Fixture| flags.full || mutant.caught_by.contains(&fixture.id);
-            (
-                mutant,
-                mutants::hunt(mutant, port, plan.fixtures.iter().filter(named), &stage),
-            )
-        },
-        |(mutant, verdicts)| {
-            hunted += verdicts.len();
-            let caught: Vec<&str> = verdicts
-                .iter()
-                .filter(|(_, verdict)| verdict.is_caught())
-                .map(|(fixture, _)| fixture.id.as_str())
-                .collect();
-            if !verdicts.is_empty() {
-                let style = if caught.is_empty() { ERROR } else { GOOD };
-                let word = if caught.is_empty() {
-                    "survived"
-                } else {
-                    "caught"
-                };
-                anstream::println!(
-                    "{style}{word:8}{style:#}  {}  {}",
-                    mutant.name,
-                    caught.join(" ")
-                );
-            }
-            for (fixture, verdict) in verdicts {
-                if mutant.caught_by.contains(&fixture.id) && !verdict.is_caught() {
-                    faults.push(format!(
-                        "the mutant {} ({}) is not caught by {}: {verdict}",
-                        mutant.name, mutant.breaks, fixture.id
-                    ));
-                }
-            }
-        },
-    );
-    if hunted == 0 {
-        faults.push("no mutant was hunted, so nothing was shown".into());
-    }
-    Ok(conclude(
-        &faults,
-        &format!("{} mutants, {hunted} cells", list.len()),
-    ))
 }
 
 fn ledger(flags: flags::Ledger) -> Result<bool, Fault> {
