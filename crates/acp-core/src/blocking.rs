@@ -19,9 +19,11 @@
 
 mod agent;
 mod alarm;
+mod lane;
 mod model;
 mod outbox;
 mod pipe;
+mod turn;
 
 use std::collections::HashMap;
 use std::io;
@@ -31,13 +33,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-pub use agent::AcpAgent;
-pub use model::{AcpModel, Canceller, Lane, Turn, load_acp};
+use serde_json::Value;
 
-use crate::connection::{Connection, Event, LaneId, Output, PermissionId, TurnId};
+pub use agent::AcpAgent;
+pub use lane::Lane;
+pub use model::{AcpModel, load_acp};
+pub use turn::{Canceller, Turn};
+
+use crate::connection::{Connection, Event, LaneId, Output, PermissionId, RequestKey, TurnId};
 use crate::error::{GenerateError, LoadError};
-use crate::options::{LoadOptions, PermissionCallback};
-use crate::permission::{PermissionDecision, PermissionRequest};
+use crate::options::{Hooks, LoadOptions};
+use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::process::{AgentProcess, Spawned};
 use crate::request::GenerateResponse;
 use crate::sync::{lock, wait_until};
@@ -62,7 +68,7 @@ struct Shared {
     outbox: Outbox,
     alarm: Alarm,
     process: AgentProcess,
-    permission: Option<PermissionCallback>,
+    hooks: Hooks,
     closing: Mutex<Closing>,
 }
 
@@ -98,8 +104,8 @@ struct Closing {
 impl Shared {
     /// Starts the process and the threads.
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
-        if options.connection.permission == crate::PermissionPolicy::Ask
-            && options.permission_callback.is_none()
+        if options.connection.permission == PermissionPolicy::Ask
+            && options.hooks.permission.is_none()
         {
             return Err(LoadError::InvalidOptions(
                 "the permission policy is to ask, but nobody is named to be asked".to_owned(),
@@ -138,7 +144,7 @@ impl Shared {
             outbox: Outbox::default(),
             alarm: Alarm::default(),
             process,
-            permission: options.permission_callback.clone(),
+            hooks: options.hooks.clone(),
             closing: Mutex::new(Closing {
                 threads: Vec::new(),
                 stop_writer: None,
@@ -202,7 +208,13 @@ impl Shared {
     fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
         loop {
             match core.connection.poll_output() {
-                Output::Send(line) => self.outbox.push(line),
+                Output::Send(line) => {
+                    if !self.outbox.push(line) {
+                        // It asks faster than it reads our answers, and would go on until we have no
+                        // memory. Its end brings the end of its output, which tells every caller.
+                        self.process.kill();
+                    }
+                }
                 Output::Event(event) => self.deliver(core, event),
                 Output::Wait(at) => return self.alarm.set(at),
             }
@@ -226,6 +238,9 @@ impl Shared {
                 self.changed.notify_all();
             }
             Event::PermissionAsked(id, request) => self.ask(core, id, request),
+            Event::RequestReceived(key, method, params) => {
+                self.hand_over(core, key, method, params);
+            }
             Event::Initialized => {
                 core.initialized = Some(Ok(Instant::now()));
                 self.changed.notify_all();
@@ -238,29 +253,56 @@ impl Shared {
         }
     }
 
-    /// Asks the host on a thread of its own, so that it may take its time.
+    /// Asks the host about a permission. A panic of its function is a refusal.
     fn ask(self: &Arc<Self>, core: &mut Core, id: PermissionId, request: PermissionRequest) {
-        let refuse = request.decide(crate::PermissionPolicy::Reject);
-        let started = self.permission.clone().and_then(|decide| {
-            let shared = Arc::clone(self);
+        let refuse = request.decide(PermissionPolicy::Reject);
+        let started = self.hooks.permission.clone().is_some_and(|decide| {
             let refuse = refuse.clone();
-            thread::Builder::new()
-                .name("acp-permission".to_owned())
-                .spawn(move || {
-                    let decision = catch_unwind(AssertUnwindSafe(|| decide(&request)));
-                    shared.answer(id, decision.unwrap_or(refuse));
-                })
-                .ok()
+            self.on_thread("acp-permission", move |shared| {
+                let decision = catch_unwind(AssertUnwindSafe(|| decide(&request)));
+                let mut core = lock(&shared.core);
+                core.connection
+                    .answer_permission(id, decision.unwrap_or(refuse));
+                shared.pump(&mut core);
+            })
         });
-        if started.is_none() {
+        if !started {
             core.connection.answer_permission(id, refuse);
         }
     }
 
-    fn answer(self: &Arc<Self>, id: PermissionId, decision: PermissionDecision) {
-        let mut core = lock(&self.core);
-        core.connection.answer_permission(id, decision);
-        self.pump(&mut core);
+    /// Hands a vendor's request to the host. A panic of its function is an answer of none.
+    fn hand_over(
+        self: &Arc<Self>,
+        core: &mut Core,
+        key: RequestKey,
+        method: String,
+        params: Value,
+    ) {
+        let started = self.hooks.request.clone().is_some_and(|answer| {
+            self.on_thread("acp-request", move |shared| {
+                let result = catch_unwind(AssertUnwindSafe(|| answer(&method, &params)));
+                let mut core = lock(&shared.core);
+                core.connection.answer_request(key, result.ok().flatten());
+                shared.pump(&mut core);
+            })
+        });
+        if !started {
+            core.connection.answer_request(key, None);
+        }
+    }
+
+    /// Runs a function of the host, which may take its time. False if the system has no thread for it.
+    fn on_thread(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> bool {
+        let shared = Arc::clone(self);
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || body(&shared))
+            .is_ok()
     }
 
     fn read_loop(self: &Arc<Self>, mut stdout: ChildStdout, stopped: &Stopped) {
@@ -353,6 +395,12 @@ impl Shared {
 
     fn is_alive(&self) -> bool {
         self.process.exit().is_none() && lock(&self.core).connection.is_open()
+    }
+
+    /// Whether a host that wants a new process after a failure should start one now.
+    fn is_lost(&self) -> bool {
+        let connection = &lock(&self.core).connection;
+        !connection.is_open() || connection.is_stuck()
     }
 
     /// Ends everything; the process is gone when it returns. Later and simultaneous calls wait for the

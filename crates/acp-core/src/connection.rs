@@ -5,25 +5,29 @@
 //! drains [`Connection::poll_output`] until it says [`Output::Wait`]. The crate's documentation shows
 //! the whole loop.
 
+mod handshake;
 mod incoming;
 mod lanes;
+mod requests;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::{AgentExited, ExitInfo, GenerateError, LoadError};
 use crate::lines::{Line, LineDecoder};
-use crate::permission::{PermissionPolicy, PermissionRequest};
+use crate::permission::{ChoicePolicy, PermissionPolicy, PermissionRequest};
 use crate::protocol::{AgentInfo, Implementation, InitializeRequest, SessionInfo, method};
 use crate::request::GenerateResponse;
 use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn};
-use crate::wire::{self, RequestId};
+use crate::wire;
 use lanes::Lane;
+use requests::Asked;
 
 /// Standard error kept for error messages, in bytes.
 const STDERR_TAIL: usize = 8 * 1024;
@@ -42,6 +46,10 @@ pub struct TurnId(pub(crate) u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PermissionId(pub(crate) u64);
 
+/// One request of a vendor's own that the host was asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestKey(pub(crate) u64);
+
 /// What the engine needs to know. Times of `None` are off.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -52,14 +60,26 @@ pub struct ConnectionOptions {
     pub cwd: String,
     /// `modeId` that every session is set to.
     pub mode: Option<String>,
+    /// Whether a session that cannot be set to that mode is an error. Otherwise it is noted in
+    /// [`SessionInfo::mode_error`].
+    pub mode_required: bool,
+    /// The method (`methodId`) to log in with if `session/new` wants a login and the agent offers this
+    /// method. It is used once.
+    pub authenticate: Option<String>,
     /// Who answers permission requests.
     pub permission: PermissionPolicy,
+    /// What to do with permission requests that are a real choice.
+    pub choices: ChoicePolicy,
+    /// Whether requests whose method begins with `_` are handed to the host
+    /// ([`Event::RequestReceived`]). Otherwise they are refused like any other.
+    pub forward_requests: bool,
     /// Longest time for `initialize`, and again for opening a session.
     pub startup_timeout: Option<Duration>,
     /// Longest time for the agent to end a turn that was cancelled. After it the session is given up
     /// and the lane's next turn opens another one.
     pub cancel_grace: Option<Duration>,
-    /// Longest time for the host's own answer to a permission request ([`PermissionPolicy::Ask`]).
+    /// Longest time for the host's own answer to a request of the agent ([`PermissionPolicy::Ask`],
+    /// [`ConnectionOptions::forward_requests`]).
     pub permission_timeout: Option<Duration>,
     /// When the end of a turn waits for late text.
     pub settle: Settle,
@@ -76,6 +96,10 @@ impl ConnectionOptions {
             client_info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
             cwd: cwd.into(),
             mode: None,
+            mode_required: true,
+            authenticate: None,
+            choices: ChoicePolicy::default(),
+            forward_requests: false,
             permission: PermissionPolicy::default(),
             startup_timeout: Some(Duration::from_secs(120)),
             cancel_grace: Some(Duration::from_secs(10)),
@@ -135,6 +159,9 @@ pub enum Event {
     TurnEnded(TurnId, Result<GenerateResponse, GenerateError>),
     /// The host decides: [`Connection::answer_permission`]. Only with [`PermissionPolicy::Ask`].
     PermissionAsked(PermissionId, PermissionRequest),
+    /// The host answers a request of a vendor's own, given with its method and params:
+    /// [`Connection::answer_request`]. Only with [`ConnectionOptions::forward_requests`].
+    RequestReceived(RequestKey, String, Value),
     /// The connection is over. Every call has been told; the driver may end the process.
     Ended(LoadError),
 }
@@ -152,16 +179,19 @@ enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     Initialize,
+    Authenticate,
     NewSession(LaneId),
     SetMode(LaneId),
     Prompt(TurnId),
 }
 
-/// A permission request that the host has not answered yet.
+/// Whether the configured login has been used.
 #[derive(Debug)]
-struct Asked {
-    request_id: RequestId,
-    request: PermissionRequest,
+enum Login {
+    NotTried,
+    /// These lanes wait for it.
+    Running(Vec<LaneId>),
+    Done,
 }
 
 /// The engine. See the [module's documentation](self).
@@ -180,7 +210,11 @@ pub struct Connection {
     lanes: BTreeMap<LaneId, Lane>,
     lane_of_session: HashMap<String, LaneId>,
     turns: HashMap<TurnId, Turn>,
-    asked: BTreeMap<PermissionId, Asked>,
+    login: Login,
+    stuck: bool,
+    /// What agents say of sessions that they have not announced yet.
+    early_updates: VecDeque<(String, Value)>,
+    asked: BTreeMap<u64, Asked>,
     stderr: Tail,
     noise: Tail,
     /// Whether this agent has sent text after the end of a turn.
@@ -204,6 +238,9 @@ impl Connection {
             lanes: BTreeMap::new(),
             lane_of_session: HashMap::new(),
             turns: HashMap::new(),
+            login: Login::NotTried,
+            stuck: false,
+            early_updates: VecDeque::new(),
             asked: BTreeMap::new(),
             stderr: Tail::new(STDERR_TAIL),
             noise: Tail::new(NOISE_TAIL),
@@ -232,6 +269,12 @@ impl Connection {
     /// Whether the connection has not ended.
     pub fn is_open(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Whether the agent did not even open a session in time for a lane that had to give one up. It is
+    /// over with the next session that opens.
+    pub fn is_stuck(&self) -> bool {
+        self.stuck
     }
 
     /// The session that serves a lane now.
@@ -300,7 +343,8 @@ impl Connection {
     }
 
     // What the host wants. `open_lane` is in `lanes`, `prompt` and `cancel` are in `turns`,
-    // `answer_permission` is in `incoming`.
+    // `answer_permission` and
+    // `answer_request` are in `requests`.
 
     /// Ends every call with [`LoadError::Closed`] or [`GenerateError::Closed`]. The driver then ends the
     /// process.
@@ -334,9 +378,10 @@ impl Connection {
             Timer::OpenSession(lane) => self.open_session_timeout(lane, now),
             Timer::Idle(turn) => self.idle_timeout(turn, now),
             Timer::Deadline(turn) => self.deadline(turn, now),
+            Timer::CancelAgain(turn) => self.cancel_again(turn, now),
             Timer::CancelGrace(turn) => self.cancel_grace_over(turn, now),
             Timer::Settle(turn) => self.settled(turn, now),
-            Timer::Permission(id) => self.permission_timeout(id),
+            Timer::Asked(key) => self.asked_timeout(key),
         }
     }
 
@@ -349,7 +394,7 @@ impl Connection {
         self.pending.clear();
         if !matches!(error, LoadError::AgentExited(_)) {
             // The agent may still read: it is owed an answer.
-            self.answer_all_asked();
+            self.cancel_all_asked();
         }
         self.asked.clear();
         let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();

@@ -117,17 +117,21 @@ pub use blocking::{AcpAgent, AcpModel, Canceller, Lane, Turn, load_acp};
 pub use client::{Generate, InProcessClient};
 pub use command::split_command;
 pub use connection::{
-    Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, SETTLE_LIMIT,
+    Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, RequestKey, SETTLE_LIMIT,
     SETTLE_WINDOW, Settle, TurnId,
 };
 pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
 };
 pub use options::LoadOptions;
-pub use permission::{PermissionDecision, PermissionOption, PermissionPolicy, PermissionRequest};
+pub use permission::{
+    ChoicePolicy, PermissionDecision, PermissionOption, PermissionPolicy, PermissionRequest,
+};
 pub use prompt::{SUPERSEDES_MARKER, render_text};
 pub use protocol::{
     AgentInfo, AuthMethod, Implementation, PROTOCOL_VERSION, PromptCapabilities, SessionInfo,
 };
-pub use request::{Content, Dropped, GenerateRequest, GenerateResponse, Message, Part, StopReason};
+pub use request::{
+    Content, Dropped, GenerateRequest, GenerateResponse, Message, MessageSpan, Part, StopReason,
+};
 pub use turn::{IDLE_STRETCH, TurnOptions};

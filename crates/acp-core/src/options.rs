@@ -6,15 +6,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::connection::{ConnectionOptions, Settle};
 use crate::error::LoadError;
-use crate::permission::{PermissionDecision, PermissionPolicy, PermissionRequest};
+use crate::permission::{ChoicePolicy, PermissionDecision, PermissionPolicy, PermissionRequest};
 use crate::protocol::Implementation;
 use crate::turn::TurnOptions;
 
-/// The host's own answer to a permission request.
-pub(crate) type PermissionCallback =
-    Arc<dyn Fn(&PermissionRequest) -> PermissionDecision + Send + Sync>;
+/// Functions of the host.
+#[derive(Clone, Default)]
+pub(crate) struct Hooks {
+    pub(crate) permission: Option<Arc<PermissionHook>>,
+    pub(crate) request: Option<Arc<RequestHook>>,
+}
+
+type PermissionHook = dyn Fn(&PermissionRequest) -> PermissionDecision + Send + Sync;
+type RequestHook = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 
 /// How [`load_acp`](crate::load_acp) starts an agent, and how its turns run.
 ///
@@ -25,6 +33,9 @@ pub(crate) type PermissionCallback =
 /// | working directory | the host's own |
 /// | session mode | the agent's own |
 /// | permission requests | the first option whose kind starts with `allow` |
+/// | requests of a vendor's own | refused with `-32601` |
+/// | login | none: `auth_required` is an error |
+/// | after the agent's death | every turn is `agent_exited` |
 /// | start-up limit (`initialize`, and again `session/new` with `session/set_mode`) | 120 s |
 /// | idle limit of a turn | 5 min, 6 times as long while a tool call is open |
 /// | absolute limit of a turn | off |
@@ -40,7 +51,8 @@ pub struct LoadOptions {
     pub(crate) command: Vec<OsString>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
-    pub(crate) permission_callback: Option<PermissionCallback>,
+    pub(crate) hooks: Hooks,
+    pub(crate) restart: bool,
     pub(crate) turn: TurnOptions,
     pub(crate) eof_grace: Duration,
     pub(crate) term_grace: Duration,
@@ -60,7 +72,8 @@ impl LoadOptions {
             command: command.into_iter().map(Into::into).collect(),
             cwd: None,
             env: Vec::new(),
-            permission_callback: None,
+            hooks: Hooks::default(),
+            restart: false,
             turn: TurnOptions::default().idle_timeout(Duration::from_secs(300)),
             eof_grace: Duration::from_secs(1),
             term_grace: Duration::from_secs(2),
@@ -98,6 +111,14 @@ impl LoadOptions {
         self
     }
 
+    /// Whether a session that cannot be set to its mode is an error, which is the default. Otherwise
+    /// [`SessionInfo::mode_error`](crate::SessionInfo::mode_error) says why.
+    #[must_use]
+    pub fn mode_required(mut self, required: bool) -> Self {
+        self.connection.mode_required = required;
+        self
+    }
+
     /// How permission requests are answered. For [`PermissionPolicy::Ask`] use
     /// [`LoadOptions::ask_permission`].
     #[must_use]
@@ -115,7 +136,44 @@ impl LoadOptions {
         decide: impl Fn(&PermissionRequest) -> PermissionDecision + Send + Sync + 'static,
     ) -> Self {
         self.connection.permission = PermissionPolicy::Ask;
-        self.permission_callback = Some(Arc::new(decide));
+        self.hooks.permission = Some(Arc::new(decide));
+        self
+    }
+
+    /// Says what to do with permission requests that are a real choice.
+    #[must_use]
+    pub fn choices(mut self, policy: ChoicePolicy) -> Self {
+        self.connection.choices = policy;
+        self
+    }
+
+    /// Hands requests of the agent whose method begins with `_` to the host, with their method and params.
+    /// `None` refuses one with `-32601`, as all are without this. The function runs on a thread of its own
+    /// within [`permission_timeout`](LoadOptions::permission_timeout).
+    #[must_use]
+    pub fn on_request(
+        mut self,
+        answer: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static,
+    ) -> Self {
+        self.connection.forward_requests = true;
+        self.hooks.request = Some(Arc::new(answer));
+        self
+    }
+
+    /// The method (`methodId`) to log in with, once, if `session/new` wants a login and the agent offers
+    /// this method.
+    #[must_use]
+    pub fn authenticate(mut self, method: impl Into<String>) -> Self {
+        self.connection.authenticate = Some(method.into());
+        self
+    }
+
+    /// Whether the next turn after the agent's death starts a new process, whose sessions know nothing of
+    /// the old ones. The turns that were lost are never sent again: they may have had effects. It also
+    /// replaces a process that opens no session any more.
+    #[must_use]
+    pub fn restart(mut self, restart: bool) -> Self {
+        self.restart = restart;
         self
     }
 

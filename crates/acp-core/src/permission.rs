@@ -22,6 +22,18 @@ pub enum PermissionPolicy {
     Ask,
 }
 
+/// What to do with a request that offers several options of the kind `allow_once`: such options are not
+/// degrees of one permission but a question ("which of these?"), to which the first is a blind answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ChoicePolicy {
+    /// Nothing else than the [`PermissionPolicy`] says.
+    #[default]
+    First,
+    /// Refuse, as [`PermissionPolicy::Reject`] does.
+    Reject,
+}
+
 /// One choice that the agent offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,6 +89,12 @@ impl PermissionRequest {
                 })
                 .collect(),
         }
+    }
+
+    /// Whether it offers several options of the kind `allow_once`, see [`ChoicePolicy`].
+    pub fn is_choice(&self) -> bool {
+        let once = |option: &&PermissionOption| option.kind == "allow_once";
+        self.options.iter().filter(once).count() > 1
     }
 
     /// The answer that a policy gives at once.

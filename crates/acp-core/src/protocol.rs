@@ -17,6 +17,7 @@ pub const PROTOCOL_VERSION: u16 = 1;
 /// Method names, as on the wire.
 pub(crate) mod method {
     pub(crate) const INITIALIZE: &str = "initialize";
+    pub(crate) const AUTHENTICATE: &str = "authenticate";
     pub(crate) const SESSION_NEW: &str = "session/new";
     pub(crate) const SESSION_SET_MODE: &str = "session/set_mode";
     pub(crate) const SESSION_PROMPT: &str = "session/prompt";
@@ -87,16 +88,58 @@ pub struct PromptCapabilities {
     pub embedded_context: bool,
 }
 
-/// What the agent said of a session when it opened it.
+/// What the agent has said of a session, when it opened it and since.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// The agent's id of the session.
     pub session_id: String,
-    /// Its `modes`, as they came; null if there were none.
+    /// Its `modes`, as they came; null if there were none. `currentModeId` follows the agent's updates.
     pub modes: Value,
-    /// Its `configOptions`, as they came; null if there were none.
+    /// Its `configOptions`, as they came last; null if there were none.
     pub config_options: Value,
+    /// Its `availableCommands`, as they came last; null if there were none.
+    pub available_commands: Value,
+    /// Why the session has not the mode that was asked for, where that is no error.
+    pub mode_error: Option<String>,
+}
+
+impl SessionInfo {
+    /// The ids of the modes that the agent offers; `None` if it did not say.
+    pub fn mode_ids(&self) -> Option<Vec<&str>> {
+        let modes = self.modes["availableModes"].as_array()?;
+        Some(
+            modes
+                .iter()
+                .filter_map(|mode| mode["id"].as_str())
+                .collect(),
+        )
+    }
+
+    /// Takes what an update says of the session itself.
+    pub(crate) fn apply(&mut self, update: &Value) {
+        match update["sessionUpdate"].as_str() {
+            Some("current_mode_update") => {
+                let mode = update["currentModeId"].clone();
+                if let Some(modes) = self.modes.as_object_mut() {
+                    modes.insert("currentModeId".to_owned(), mode);
+                }
+            }
+            Some("config_option_update") => self.config_options = update["configOptions"].clone(),
+            Some("available_commands_update") => {
+                self.available_commands = update["availableCommands"].clone();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether an update of this kind changes what is known of its session.
+pub(crate) fn is_about_session(kind: &str) -> bool {
+    matches!(
+        kind,
+        "current_mode_update" | "config_option_update" | "available_commands_update"
+    )
 }
 
 /// The answer to `initialize`: the version as it came, and the rest.
@@ -131,6 +174,7 @@ pub(crate) fn read_session(result: &RawValue) -> Result<SessionInfo, String> {
         session_id,
         modes: value["modes"].clone(),
         config_options: value["configOptions"].clone(),
+        ..SessionInfo::default()
     })
 }
 
@@ -194,6 +238,8 @@ pub(crate) struct Update<'a> {
     pub(crate) kind: Cow<'a, str>,
     #[serde(borrow)]
     pub(crate) content: Option<&'a RawValue>,
+    #[serde(borrow, rename = "messageId")]
+    pub(crate) message_id: Option<&'a RawValue>,
     #[serde(borrow, rename = "toolCallId")]
     pub(crate) tool_call_id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -246,6 +292,13 @@ impl<'a> InitializeRequest<'a> {
             client_info,
         }
     }
+}
+
+/// `AuthenticateRequest`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuthenticateRequest<'a> {
+    pub(crate) method_id: &'a str,
 }
 
 /// `NewSessionRequest`. Agents answer `-32602` to a relative `cwd` and to a missing `mcpServers`.

@@ -3,6 +3,7 @@
 //! Messages have the shape of OpenAI chat completions, which is what in-process LLM clients hold.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -223,6 +224,20 @@ pub struct GenerateResponse {
     pub usage: Option<Value>,
     /// What came within the turn and is not part of the answer.
     pub dropped: Dropped,
+    /// The messages that [`content`](GenerateResponse::content) is made of, in order: some agents send a
+    /// status or a warning as a message of its own before the answer, or the whole answer again after it
+    /// was streamed.
+    pub messages: Vec<MessageSpan>,
+}
+
+/// One message within an answer: the chunks in a row that carry the same `messageId`, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MessageSpan {
+    /// The `messageId`, if the agent gave one.
+    pub message_id: Option<String>,
+    /// Where in the answer its text is, in bytes.
+    pub range: Range<usize>,
 }
 
 impl GenerateResponse {
@@ -233,7 +248,14 @@ impl GenerateResponse {
             stop_reason: StopReason::EndTurn,
             usage: None,
             dropped: Dropped::default(),
+            messages: Vec::new(),
         }
+    }
+
+    /// The text of the last message; all of it if the agent does not tell messages apart.
+    pub fn last_message(&self) -> &str {
+        let last = self.messages.last();
+        last.map_or(&self.content, |span| &self.content[span.range.clone()])
     }
 }
 
@@ -287,6 +309,8 @@ pub struct Dropped {
     pub other_sessions: u64,
     /// Message chunks of this session that came before the turn, after the turn before it.
     pub outside_turn: u64,
+    /// Requests of the agent that were refused because nothing was declared that serves them.
+    pub requests: u64,
     /// Lines on standard output that were no message.
     pub noise: u64,
 }
@@ -305,6 +329,7 @@ impl Dropped {
             ("malformed", self.malformed),
             ("other_sessions", self.other_sessions),
             ("outside_turn", self.outside_turn),
+            ("requests", self.requests),
             ("noise", self.noise),
         ]
         .into_iter()

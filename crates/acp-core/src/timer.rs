@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
-use crate::connection::{LaneId, PermissionId, TurnId};
+use crate::connection::{LaneId, TurnId};
 
 /// Everything the engine waits for with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,12 +19,14 @@ pub(crate) enum Timer {
     Idle(TurnId),
     /// The turn's absolute limit, counted from the call.
     Deadline(TurnId),
+    /// Half of the time for the agent to end a cancelled turn.
+    CancelAgain(TurnId),
     /// The agent was told to cancel and has not ended the turn.
     CancelGrace(TurnId),
     /// The turn was answered; text that is late may still come.
     Settle(TurnId),
-    /// The host was asked about a permission.
-    Permission(PermissionId),
+    /// The host was asked about a request of the agent.
+    Asked(u64),
 }
 
 /// The table. Each timer is set at most once.

@@ -7,17 +7,22 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use serde_json::value::RawValue;
+
 use crate::connection::{LaneId, TurnId};
 use crate::error::{AuthRequired, GenerateError, InvalidResponse, Rejected};
 use crate::protocol::{
     AuthMethod, ContentBlock, ErrorObject, PromptResult, TextBlock, Update, method,
 };
-use crate::request::{Dropped, GenerateResponse, StopReason};
+use crate::request::{Dropped, GenerateResponse, MessageSpan, StopReason};
 use crate::text::{HighSurrogate, push_json_string};
-use crate::wire::code;
+use crate::wire::{Text, code};
 
 /// Tool calls of one turn whose end is waited for; more are not told apart.
 const MAX_OPEN_TOOLS: usize = 1024;
+
+/// Messages of one turn that are told apart; the text of more is added to the last one.
+const MAX_MESSAGES: usize = 10_000;
 
 /// Limits of one turn; `None` is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +106,7 @@ pub(crate) enum Applied {
 pub(crate) struct Stray {
     pub(crate) noise: u64,
     pub(crate) other_sessions: u64,
+    pub(crate) requests: u64,
 }
 
 #[derive(Debug)]
@@ -118,6 +124,7 @@ pub(crate) struct Turn {
     /// The connection's counts when the prompt went out.
     pub(crate) stray_before: Stray,
     text: String,
+    messages: Vec<MessageSpan>,
     /// Half a character at the end of `text`.
     half: HighSurrogate,
     open_tools: HashSet<Box<str>>,
@@ -143,6 +150,7 @@ impl Turn {
             dropped: Dropped::default(),
             stray_before: Stray::default(),
             text: String::new(),
+            messages: Vec::new(),
             half: HighSurrogate::default(),
             open_tools: HashSet::new(),
         }
@@ -191,17 +199,36 @@ impl Turn {
             self.dropped.non_text += 1;
             return Applied::Counted;
         }
+        let before = self.text.len();
         self.push_text(json.get());
+        if self.text.len() > before {
+            self.note_message(update.message_id, before);
+        }
         Applied::Text
     }
 
     fn push_text(&mut self, json: &str) {
         if !self.half.is_open()
-            && let Ok(crate::wire::Text(text)) = serde_json::from_str(json)
+            && let Ok(Text(text)) = serde_json::from_str(json)
         {
             self.text.push_str(&text);
         } else if !push_json_string(json, &mut self.half, &mut self.text) {
             self.dropped.non_text += 1;
+        }
+    }
+
+    /// Notes which message the text from `start` on belongs to.
+    fn note_message(&mut self, id: Option<&RawValue>, start: usize) {
+        let id = id.and_then(|id| serde_json::from_str::<Text<'_>>(id.get()).ok());
+        let id = id.as_ref().map(|id| &*id.0);
+        let end = self.text.len();
+        let full = self.messages.len() >= MAX_MESSAGES;
+        match self.messages.last_mut() {
+            Some(last) if full || last.message_id.as_deref() == id => last.range.end = end,
+            _ => self.messages.push(MessageSpan {
+                message_id: id.map(str::to_owned),
+                range: start..end,
+            }),
         }
     }
 
@@ -228,8 +255,16 @@ impl Turn {
 
     /// The answer text, of a turn that ends without an answer.
     pub(crate) fn into_partial(mut self) -> String {
-        self.half.flush(&mut self.text);
+        self.flush();
         self.text
+    }
+
+    /// Half a character that nothing follows ends the text, and its message.
+    fn flush(&mut self) {
+        self.half.flush(&mut self.text);
+        if let Some(last) = self.messages.last_mut() {
+            last.range.end = self.text.len();
+        }
     }
 
     /// What the turn came to.
@@ -238,7 +273,7 @@ impl Turn {
         auth_methods: &[AuthMethod],
         stderr_tail: impl FnOnce() -> String,
     ) -> Result<GenerateResponse, GenerateError> {
-        self.half.flush(&mut self.text);
+        self.flush();
         let partial = self.text;
         match self.cancel {
             Some(CancelCause::Host) => return Err(GenerateError::Cancelled { partial }),
@@ -303,6 +338,7 @@ impl Turn {
             stop_reason,
             usage: result.usage,
             dropped: self.dropped,
+            messages: self.messages,
         })
     }
 }

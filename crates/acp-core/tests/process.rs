@@ -180,6 +180,70 @@ read -r _; read -r _; echo 'panic: boom' >&2; kill -9 $$"#;
     assert_eq!(model.generate(&hi()).unwrap_err().kind(), "agent_exited");
 }
 
+/// The first process dies in its first turn, the second one answers.
+#[test]
+fn a_lost_process_is_replaced_where_the_host_wants_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let once = r#"
+if [ -e $SEEN ]; then lives=yes; else lives=no; : > $SEEN; fi"#;
+    let die = "[ $lives = no ] && { read -r _; exit 4; }";
+    let options = || script(&[once, HANDSHAKE, die, ANSWER_ALL]).env("SEEN", &seen);
+
+    let model = load_acp(options().restart(true)).unwrap();
+    let first = model.agent().process_id();
+    assert_eq!(model.generate(&hi()).unwrap_err().kind(), "agent_exited");
+    assert_eq!(model.generate(&hi()).unwrap().content, "ok");
+    let second = model.agent().process_id();
+    assert_ne!(first, second);
+    assert!(model.is_alive() && !is_running(first));
+    model.close();
+    assert!(!is_running(second));
+    assert_eq!(model.generate(&hi()).unwrap_err().kind(), "closed");
+
+    std::fs::remove_file(&seen).unwrap();
+    let model = load_acp(options()).unwrap();
+    for _ in 0..2 {
+        assert_eq!(model.generate(&hi()).unwrap_err().kind(), "agent_exited");
+    }
+}
+
+/// An agent that asks without reading would fill our memory with answers.
+#[test]
+fn an_agent_that_asks_without_reading_is_ended() {
+    let flood = r#"
+read -r _; i=0
+while :; do
+  for _ in 1 2 3 4 5 6 7 8 9 10; do
+    printf '{"jsonrpc":"2.0","id":%s,"method":"fs/read_text_file"}\n' 0 1 2 3 4 5 6 7 8 9
+  done
+done"#;
+    let model = load_acp(script(&[HANDSHAKE, flood])).unwrap();
+    assert_eq!(model.generate(&hi()).unwrap_err().kind(), "agent_exited");
+}
+
+#[test]
+fn vendor_requests_go_to_the_host_that_wants_them() {
+    let ask = r#"
+read -r _; echo '{"jsonrpc":"2.0","id":"v","method":"_vendor/add","params":{"a":1}}'; read -r answer
+case $answer in *'"result":2'*) word=two;; *-32601*) word=refused;; *) word="$answer";; esac
+echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$word'"}}}}'
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; cat > /dev/null"#;
+    let options = || script(&[HANDSHAKE, ask]);
+    let content = |options| load_acp(options).unwrap().generate(&hi()).unwrap().content;
+    let add = |method: &str, params: &serde_json::Value| {
+        assert_eq!(method, "_vendor/add");
+        Some((params["a"].as_i64()? + 1).into())
+    };
+    assert_eq!(content(options().on_request(add)), "two");
+    assert_eq!(content(options().on_request(|_, _| None)), "refused");
+    assert_eq!(
+        content(options().on_request(|_, _| panic!("the host's own fault"))),
+        "refused"
+    );
+    assert_eq!(content(options()), "refused");
+}
+
 /// A helper of the agent that has left the group holds its pipes open. It cannot be ended, but it must
 /// hold nobody up.
 #[test]

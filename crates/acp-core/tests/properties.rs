@@ -25,7 +25,8 @@ fn drain(connection: &mut Connection, seen: &mut Seen) {
         match connection.poll_output() {
             Output::Send(line) => {
                 assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
-                seen.sent.push(serde_json::from_slice(&line).unwrap());
+                seen.sent
+                    .push(serde_json::from_slice(&line).expect("a line is JSON"));
             }
             Output::Event(Event::LaneOpened(lane)) => {
                 seen.opened.push(lane);
@@ -249,7 +250,7 @@ impl Get for prop::sample::Selector {
 fn step() -> impl Strategy<Value = Step> {
     let selector = any::<prop::sample::Selector>;
     prop_oneof![
-        12 => line().prop_map(|line| Step::Line(line)),
+        12 => line().prop_map(Step::Line),
         1 => prop::collection::vec(any::<u8>(), 0..40)
             .prop_map(Step::Bytes),
         1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Step::Stderr),

@@ -1,7 +1,7 @@
 //! The agent's process, with no session of its own.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Lane, Shared};
@@ -16,8 +16,48 @@ use crate::turn::TurnOptions;
 /// [`load_acp`](crate::load_acp) is the short way to an agent with one session. Dropping the agent closes
 /// it.
 pub struct AcpAgent {
+    link: Arc<Link>,
+}
+
+/// The process that lanes find their way to, which may be a new one after a death.
+pub(super) struct Link {
+    options: LoadOptions,
+    state: Mutex<LinkState>,
+}
+
+struct LinkState {
     shared: Arc<Shared>,
-    turn_options: TurnOptions,
+    closed: bool,
+}
+
+impl Link {
+    /// The process for the next turn. With [`LoadOptions::restart`] a lost one is replaced first; the
+    /// turns that it was lost with stay lost, because they may have had effects.
+    pub(super) fn live(&self) -> Result<Arc<Shared>, LoadError> {
+        let mut state = lock(&self.state);
+        if self.options.restart && !state.closed && state.shared.is_lost() {
+            state.shared.close();
+            state.shared = Shared::start(&self.options)?;
+        }
+        Ok(Arc::clone(&state.shared))
+    }
+
+    pub(super) fn turn_options(&self) -> TurnOptions {
+        self.options.turn
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&lock(&self.state).shared)
+    }
+
+    fn close(&self) {
+        let shared = {
+            let mut state = lock(&self.state);
+            state.closed = true;
+            Arc::clone(&state.shared)
+        };
+        shared.close();
+    }
 }
 
 impl AcpAgent {
@@ -40,9 +80,15 @@ impl AcpAgent {
     ///
     /// `invalid_options` and `spawn_failed`.
     pub fn spawn(options: LoadOptions) -> Result<Self, LoadError> {
-        Ok(Self {
+        let state = LinkState {
             shared: Shared::start(&options)?,
-            turn_options: options.turn,
+            closed: false,
+        };
+        Ok(Self {
+            link: Arc::new(Link {
+                options,
+                state: Mutex::new(state),
+            }),
         })
     }
 
@@ -52,11 +98,12 @@ impl AcpAgent {
     ///
     /// See [`LoadError`].
     pub fn wait_ready(&self) -> Result<(), LoadError> {
-        let mut core = lock(&self.shared.core);
+        let shared = self.link.shared();
+        let mut core = lock(&shared.core);
         loop {
             match &core.initialized {
                 Some(result) => return result.clone().map(drop),
-                None => core = wait(&self.shared.changed, core),
+                None => core = wait(&shared.changed, core),
             }
         }
     }
@@ -67,52 +114,53 @@ impl AcpAgent {
     ///
     /// See [`LoadError`]; other lanes are not affected.
     pub fn lane(&self) -> Result<Lane, LoadError> {
-        Lane::open(&self.shared, self.turn_options)
+        Lane::open(&self.link)
     }
 
     /// What the agent said of itself; empty until `initialize` is answered.
     pub fn info(&self) -> AgentInfo {
-        lock(&self.shared.core).connection.agent().clone()
+        lock(&self.link.shared().core).connection.agent().clone()
     }
 
     /// How long it took from the start of the process to its answer to `initialize`, once that is there:
     /// what every turn would cost without a warm process.
     pub fn startup_time(&self) -> Option<Duration> {
-        let core = lock(&self.shared.core);
+        let shared = self.link.shared();
+        let core = lock(&shared.core);
         let ready = core.initialized.as_ref()?.as_ref().ok()?;
-        Some(ready.duration_since(self.shared.started))
+        Some(ready.duration_since(shared.started))
     }
 
     /// The id of the process, which leads a process group of its own.
     pub fn process_id(&self) -> u32 {
-        self.shared.process.id()
+        self.link.shared().process.id()
     }
 
     /// Whether the process runs and the connection has not ended.
     pub fn is_alive(&self) -> bool {
-        self.shared.is_alive()
+        self.link.shared().is_alive()
     }
 
     /// How the process ended, once it has.
     pub fn exit(&self) -> Option<ExitInfo> {
-        self.shared.process.exit()
+        self.link.shared().process.exit()
     }
 
     /// The end of the agent's standard error, and of what it wrote to standard output that was no message.
     pub fn diagnostics(&self) -> String {
-        lock(&self.shared.core).connection.diagnostics()
+        lock(&self.link.shared().core).connection.diagnostics()
     }
 
     /// Ends every turn with `closed`, then the process and all that it started. They are gone when this
     /// returns. Closing twice, or from several threads, is no error.
     pub fn close(&self) {
-        self.shared.close();
+        self.link.close();
     }
 
     /// Ends the process and its group by SIGKILL, without giving them time to leave in order, and without
     /// waiting. [`AcpAgent::close`], now or while it runs, then has little left to do.
     pub fn kill(&self) {
-        self.shared.process.kill();
+        self.link.shared().process.kill();
     }
 }
 

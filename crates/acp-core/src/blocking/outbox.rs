@@ -6,6 +6,10 @@ use std::sync::{Condvar, Mutex};
 
 use crate::sync::{lock, wait};
 
+/// Lines that may wait. What hosts have to say is bounded by what they wait for; this bounds the answers to
+/// an agent that asks without reading.
+const MAX_LINES: usize = 64 * 1024;
+
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     state: Mutex<State>,
@@ -19,13 +23,15 @@ struct State {
 }
 
 impl Outbox {
-    /// Adds a whole line; after the end it is dropped.
-    pub(super) fn push(&self, line: Vec<u8>) {
+    /// Adds a whole line; after the end it is dropped. False if the queue is as long as no well-behaved
+    /// agent lets it become.
+    pub(super) fn push(&self, line: Vec<u8>) -> bool {
         let mut state = lock(&self.state);
         if !state.closed {
             state.lines.push_back(line);
             self.changed.notify_one();
         }
+        state.lines.len() <= MAX_LINES
     }
 
     /// Ends the queue; lines in it are still handed out.

@@ -4,14 +4,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::{Call, Connection, Event, LaneId, Phase, TurnId};
-use crate::error::{AuthRequired, InvalidResponse, LoadError};
-use crate::protocol::{
-    ErrorObject, NewSessionRequest, SessionInfo, SetSessionModeRequest, method, read_error,
-    read_session,
-};
+use crate::error::LoadError;
+use crate::protocol::{NewSessionRequest, SessionInfo, method};
 use crate::timer::Timer;
-use crate::turn::rejected;
-use crate::wire::{Outcome, code};
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
@@ -31,7 +26,7 @@ enum LaneState {
     /// `initialize` is not answered yet.
     #[default]
     Waiting,
-    /// `session/new` is out, or `session/set_mode`.
+    /// `session/new` is out, or what comes after it.
     Opening {
         /// The request that is out.
         method: &'static str,
@@ -71,6 +66,25 @@ impl Lane {
 
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.state, LaneState::Closed)
+    }
+
+    /// Takes the session that the agent has opened.
+    pub(super) fn session_opened(&mut self, session: SessionInfo) {
+        self.session = Some(session);
+        self.turns_done = 0;
+        self.outside_turn = 0;
+    }
+
+    /// Notes which request of the opening is out now.
+    pub(super) fn set_opening(&mut self, out: &'static str) {
+        if let LaneState::Opening { method, .. } = &mut self.state {
+            *method = out;
+        }
+    }
+
+    /// Whether the host still waits for the lane to open, rather than one of its turns.
+    pub(super) fn opens_first(&self) -> bool {
+        matches!(self.state, LaneState::Opening { first: true, .. })
     }
 
     /// Never uses this session again.
@@ -141,7 +155,8 @@ impl Connection {
         }
     }
 
-    fn open_session(&mut self, id: LaneId, first: bool, now: Instant) {
+    /// Sends `session/new`. [`handshake`](super::handshake) goes on from its answer.
+    pub(super) fn open_session(&mut self, id: LaneId, first: bool, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(&id) {
             lane.state = LaneState::Opening {
                 method: method::SESSION_NEW,
@@ -161,79 +176,26 @@ impl Connection {
         }
     }
 
-    pub(super) fn session_answered(&mut self, id: LaneId, outcome: Outcome<'_>, now: Instant) {
-        let read = self.read_outcome(method::SESSION_NEW, outcome, |result| {
-            let info = read_session(result)?;
-            if self.lane_of_session.contains_key(&info.session_id) {
-                // Two lanes on one session would mix two conversations.
-                return Err(format!(
-                    "its `sessionId` {:?} is in use already",
-                    info.session_id
-                ));
-            }
-            Ok(info)
-        });
-        let Some(lane) = self.opening_lane(id) else {
-            return;
-        };
-        let info = match read {
-            Ok(info) => info,
-            Err(error) => return self.opening_failed(id, error, now),
-        };
-        let session_id = info.session_id.clone();
-        lane.session = Some(info);
-        lane.turns_done = 0;
-        lane.outside_turn = 0;
-        self.lane_of_session.insert(session_id.clone(), id);
-        let Some(mode) = self.options.mode.clone() else {
-            return self.lane_ready(id, now);
-        };
-        if let Some(lane) = self.opening_lane(id)
-            && let LaneState::Opening { method, .. } = &mut lane.state
-        {
-            *method = method::SESSION_SET_MODE;
-        }
-        self.send_request(
-            Call::SetMode(id),
-            method::SESSION_SET_MODE,
-            SetSessionModeRequest {
-                session_id: &session_id,
-                mode_id: &mode,
-            },
-        );
-    }
-
-    pub(super) fn mode_answered(&mut self, id: LaneId, outcome: Outcome<'_>, now: Instant) {
-        // Agents answer `{}` or null; there is nothing to read.
-        let read = self.read_outcome(method::SESSION_SET_MODE, outcome, |_| Ok(()));
-        if self.opening_lane(id).is_none() {
-            return;
-        }
-        match read {
-            Ok(()) => self.lane_ready(id, now),
-            Err(error) => self.opening_failed(id, error, now),
-        }
-    }
-
-    fn lane_ready(&mut self, id: LaneId, now: Instant) {
+    pub(super) fn lane_ready(&mut self, id: LaneId, now: Instant) {
         self.timers.stop(Timer::OpenSession(id));
         let Some(lane) = self.lanes.get_mut(&id) else {
             return;
         };
-        let first = matches!(lane.state, LaneState::Opening { first: true, .. });
+        let first = lane.opens_first();
         lane.state = LaneState::Ready;
+        self.stuck = false;
         if first {
             self.event(Event::LaneOpened(id));
         }
         self.start_next(id, now);
     }
 
-    fn opening_failed(&mut self, id: LaneId, error: LoadError, now: Instant) {
+    pub(super) fn opening_failed(&mut self, id: LaneId, error: LoadError, now: Instant) {
         self.timers.stop(Timer::OpenSession(id));
         let Some(lane) = self.lanes.get_mut(&id) else {
             return;
         };
-        if matches!(lane.state, LaneState::Opening { first: true, .. }) {
+        if lane.opens_first() {
             lane.state = LaneState::Failed(error.clone());
             self.event(Event::LaneFailed(id, error));
             return;
@@ -256,6 +218,7 @@ impl Connection {
             |_, call| !matches!(call, Call::NewSession(lane) | Call::SetMode(lane) if *lane == id),
         );
         let error = self.startup_timeout(method);
+        self.stuck |= self.lanes.get(&id).is_some_and(|lane| !lane.opens_first());
         self.opening_failed(id, error, now);
     }
 
@@ -284,41 +247,9 @@ impl Connection {
         }
     }
 
-    fn opening_lane(&mut self, id: LaneId) -> Option<&mut Lane> {
+    pub(super) fn opening_lane(&mut self, id: LaneId) -> Option<&mut Lane> {
         self.lanes
             .get_mut(&id)
             .filter(|lane| matches!(lane.state, LaneState::Opening { .. }))
-    }
-
-    /// An answer to a request of the handshake, as its value or as the error the host sees.
-    pub(super) fn read_outcome<T>(
-        &self,
-        method: &'static str,
-        outcome: Outcome<'_>,
-        read: impl FnOnce(&serde_json::value::RawValue) -> Result<T, String>,
-    ) -> Result<T, LoadError> {
-        let invalid = |detail: String| {
-            LoadError::InvalidResponse(Box::new(InvalidResponse { method, detail }))
-        };
-        match outcome {
-            Outcome::Result(result) => read(result).map_err(invalid),
-            Outcome::Malformed(why) => Err(invalid(why.to_owned())),
-            Outcome::Error(error) => match read_error(error) {
-                Ok(error) => Err(self.refusal(method, error)),
-                Err(detail) => Err(invalid(detail)),
-            },
-        }
-    }
-
-    fn refusal(&self, method: &'static str, error: ErrorObject) -> LoadError {
-        if error.code == code::AUTH_REQUIRED {
-            LoadError::AuthRequired(Box::new(AuthRequired {
-                method,
-                methods: self.agent.auth_methods.clone(),
-                message: error.message,
-            }))
-        } else {
-            LoadError::Rejected(Box::new(rejected(method, error)))
-        }
     }
 }

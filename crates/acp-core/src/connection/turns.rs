@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::{Call, Connection, Event, LaneId, Phase, SETTLE_LIMIT, SETTLE_WINDOW, Settle, TurnId};
 use crate::error::{GenerateError, LoadError};
-use crate::permission::PermissionDecision;
 use crate::prompt;
 use crate::protocol::{CancelNotification, PromptRequest, PromptResult, method};
 use crate::request::GenerateRequest;
@@ -110,8 +109,9 @@ impl Connection {
             };
         turn.answer = Some(answer);
         self.timers.stop(Timer::Idle(id));
+        self.timers.stop(Timer::CancelAgain(id));
         self.timers.stop(Timer::CancelGrace(id));
-        self.answer_asked_of(id, PermissionDecision::Cancelled);
+        self.cancel_asked_of(id);
         if wait {
             if let Some(turn) = self.turns.get_mut(&id) {
                 turn.stage = Stage::Settling {
@@ -212,25 +212,43 @@ impl Connection {
             Stage::Running if turn.cancel.is_some() => {}
             Stage::Running => {
                 turn.cancel = Some(cause);
-                let session = self
-                    .lanes
-                    .get(&turn.lane)
-                    .and_then(|lane| lane.session.as_ref());
-                if let Some(session) = session {
-                    let line = wire::notification(
-                        method::SESSION_CANCEL,
-                        CancelNotification {
-                            session_id: &session.session_id,
-                        },
-                    );
-                    self.send(line);
-                }
+                // From here on only what comes after the cancel counts as activity.
+                turn.last_activity = now;
+                let lane = turn.lane;
+                self.send_cancel(lane);
                 self.timers.stop(Timer::Idle(id));
                 self.timers.stop(Timer::Deadline(id));
                 let grace = self.options.cancel_grace;
                 self.timers.set_after(Timer::CancelGrace(id), now, grace);
-                self.answer_asked_of(id, PermissionDecision::Cancelled);
+                let half = grace.map(|grace| grace / 2);
+                self.timers.set_after(Timer::CancelAgain(id), now, half);
+                self.cancel_asked_of(id);
             }
+        }
+    }
+
+    /// Half of the grace is over. An agent that has shown activity since the cancel may have read it before
+    /// it knew of the turn, and is told once more.
+    pub(super) fn cancel_again(&mut self, id: TurnId, now: Instant) {
+        let Some(turn) = self.turns.get(&id) else {
+            return;
+        };
+        let half = self.options.cancel_grace.unwrap_or_default() / 2;
+        if turn.last_activity + half > now {
+            self.send_cancel(turn.lane);
+        }
+    }
+
+    fn send_cancel(&mut self, lane: LaneId) {
+        let session = self.lanes.get(&lane).and_then(|lane| lane.session.as_ref());
+        if let Some(session) = session {
+            let line = wire::notification(
+                method::SESSION_CANCEL,
+                CancelNotification {
+                    session_id: &session.session_id,
+                },
+            );
+            self.send(line);
         }
     }
 
@@ -244,6 +262,7 @@ impl Connection {
             turn.dropped.noise = self.stray.noise - turn.stray_before.noise;
             turn.dropped.other_sessions =
                 self.stray.other_sessions - turn.stray_before.other_sessions;
+            turn.dropped.requests = self.stray.requests - turn.stray_before.requests;
         }
         let lane = turn.lane;
         if let Some(lane) = self.lanes.get_mut(&lane)
@@ -273,6 +292,7 @@ impl Connection {
         for timer in [
             Timer::Idle(id),
             Timer::Deadline(id),
+            Timer::CancelAgain(id),
             Timer::CancelGrace(id),
             Timer::Settle(id),
         ] {

@@ -1,12 +1,13 @@
 //! A driver of the engine without anything real: the player is the agent and the host, and time is a
 //! number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use acp_core::{
-    Connection, ConnectionOptions, Event, ExitInfo, GenerateError, GenerateRequest, LaneId, Output,
-    PermissionPolicy, TurnId, TurnOptions,
+    ChoicePolicy, Connection, ConnectionOptions, Event, ExitInfo, GenerateError, GenerateRequest,
+    GenerateResponse, LaneId, MessageSpan, Output, PermissionDecision, PermissionId,
+    PermissionPolicy, Settle, TurnId, TurnOptions,
 };
 use acp_fake_server::control::{Command, Signal};
 use acp_fake_server::fixture::Verb;
@@ -24,11 +25,14 @@ pub fn not_applicable(fixture: &Fixture) -> Option<String> {
     if let Some(verb) = verb {
         return Some(format!("`{verb}` needs a process, and the engine has none"));
     }
-    let resolves_cwd = fixture
-        .steps
-        .iter()
-        .any(|step| matches!(&step.verb, Verb::Call { args, .. } if args.get("cwd").is_some()));
-    resolves_cwd.then(|| "the driver resolves the working directory".to_owned())
+    let gives = |arg: &str| {
+        let has = |verb: &Verb| matches!(verb, Verb::Call { args, .. } if args.get(arg).is_some());
+        fixture.steps.iter().any(|step| has(&step.verb))
+    };
+    if gives("cwd") {
+        return Some("the driver resolves the working directory".to_owned());
+    }
+    gives("restart").then(|| "the driver starts processes, and starts them again".to_owned())
 }
 
 /// Plays a transcript; the error is the report of what did not match.
@@ -69,6 +73,9 @@ struct Rig {
     opening: HashMap<LaneId, String>,
     turns: HashMap<String, TurnId>,
     running: HashMap<TurnId, String>,
+    /// What the host answers when it is asked, in order.
+    permission_answers: VecDeque<Value>,
+    request_answers: Value,
 }
 
 impl Rig {
@@ -89,6 +96,8 @@ impl Rig {
             opening: HashMap::new(),
             turns: HashMap::new(),
             running: HashMap::new(),
+            permission_answers: VecDeque::new(),
+            request_answers: Value::Null,
         }
     }
 
@@ -137,8 +146,34 @@ impl Rig {
             None | Some("first_allow") => PermissionPolicy::FirstAllow,
             Some("allow_once") => PermissionPolicy::AllowOnce,
             Some("reject") => PermissionPolicy::Reject,
+            Some("ask") => PermissionPolicy::Ask,
             Some(other) => return Err(format!("an unknown permission policy: {other}")),
         };
+        options.settle = match args["settle"].as_str() {
+            None | Some("adaptive") => Settle::Adaptive,
+            Some("always") => Settle::Always,
+            Some("never") => Settle::Never,
+            Some(other) => return Err(format!("an unknown settle: {other}")),
+        };
+        options.choices = match args["choices"].as_str() {
+            None | Some("first") => ChoicePolicy::First,
+            Some("reject") => ChoicePolicy::Reject,
+            Some(other) => return Err(format!("an unknown policy of choices: {other}")),
+        };
+        options.authenticate = args["authenticate"].as_str().map(str::to_owned);
+        options.mode_required = args["mode_required"].as_bool().unwrap_or(true);
+        if let Some(bytes) = args["max_line_bytes"].as_u64() {
+            options.max_line_len = usize::try_from(bytes).map_err(|error| error.to_string())?;
+        }
+        let answers = args["permission_answers"].as_array();
+        self.permission_answers = answers.cloned().unwrap_or_default().into();
+        self.request_answers = args["request_answers"].clone();
+        options.forward_requests = self.request_answers.is_object();
+        limit(
+            args,
+            "permission_timeout_ms",
+            &mut options.permission_timeout,
+        );
         limit(args, "startup_timeout_ms", &mut options.startup_timeout);
         limit(args, "cancel_grace_ms", &mut options.cancel_grace);
         self.turn_options = turn_options(TurnOptions::default(), args)
@@ -249,10 +284,17 @@ impl Rig {
                         "stop_reason": response.stop_reason.as_str(),
                         "usage": response.usage,
                         "dropped": response.dropped,
+                        "messages": messages(&response),
                     })),
                     Err(error) => failed(&error),
                 };
                 self.returned(&label, outcome);
+            }
+            Event::PermissionAsked(id, _) => self.decide(id),
+            Event::RequestReceived(key, method, _) => {
+                let answer = self.request_answers.get(&method).cloned();
+                let connection = self.connection.as_mut().expect("it speaks");
+                connection.answer_request(key, answer);
             }
             Event::Ended(_) => {
                 let process = self.processes;
@@ -260,6 +302,18 @@ impl Rig {
             }
             other => panic!("an event this rig does not have: {other:?}"),
         }
+    }
+
+    /// What the host's function does. Of one that panics the driver makes an option that is not offered.
+    fn decide(&mut self, id: PermissionId) {
+        let decision = match self.permission_answers.pop_front() {
+            Some(Value::String(id)) => PermissionDecision::Select(id),
+            Some(value) if value["never"] == true => return,
+            Some(value) if value["cancelled"] == true => PermissionDecision::Cancelled,
+            _ => PermissionDecision::Select("a panic is a refusal".to_owned()),
+        };
+        let connection = self.connection.as_mut().expect("it speaks");
+        connection.answer_permission(id, decision);
     }
 
     /// Lets time pass up to the engine's next instant. False if it has none.
@@ -293,6 +347,14 @@ impl Rig {
     fn returned(&mut self, label: &str, outcome: Outcome) {
         self.player.handle(Input::Returned { label, outcome });
     }
+}
+
+fn messages(response: &GenerateResponse) -> Vec<Value> {
+    let text = |span: &MessageSpan| {
+        let text = &response.content[span.range.clone()];
+        json!({ "message_id": span.message_id, "text": text })
+    };
+    response.messages.iter().map(text).collect()
 }
 
 fn text(args: &Value, key: &str) -> String {

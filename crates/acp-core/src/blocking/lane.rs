@@ -1,0 +1,169 @@
+//! One session of an agent, and the queue of its turns.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use super::agent::Link;
+use super::{Shared, Turn, TurnSlot};
+use crate::client::Generate;
+use crate::connection::LaneId;
+use crate::error::{GenerateError, LoadError};
+use crate::protocol::SessionInfo;
+use crate::request::{GenerateRequest, GenerateResponse};
+use crate::sync::{lock, wait};
+use crate::turn::TurnOptions;
+
+/// One session of an agent's process, and the queue of its turns.
+///
+/// Lanes run side by side; the turns of one lane run in the order in which they were started. Dropping a
+/// lane gives up its session; the process belongs to the [`AcpModel`] or [`AcpAgent`].
+pub struct Lane {
+    link: Arc<Link>,
+    session: Mutex<Bound>,
+    open_time: Duration,
+}
+
+/// The process that serves a lane, and what the lane is called there.
+struct Bound {
+    shared: Arc<Shared>,
+    id: LaneId,
+}
+
+impl Lane {
+    pub(super) fn open(link: &Arc<Link>) -> Result<Self, LoadError> {
+        let asked = Instant::now();
+        let session = Bound::open(link.live()?)?;
+        Ok(Self {
+            link: Arc::clone(link),
+            session: Mutex::new(session),
+            open_time: asked.elapsed(),
+        })
+    }
+
+    /// Runs a turn with the options' limits and waits for its answer.
+    ///
+    /// # Errors
+    ///
+    /// See [`GenerateError`].
+    pub fn generate(&self, request: &GenerateRequest) -> Result<GenerateResponse, GenerateError> {
+        self.start(request, self.turn_options())?.wait()
+    }
+
+    /// Begins a turn with limits of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those that are known before anything is sent: `invalid_request`, `busy`, `agent_exited`, `closed`.
+    pub fn start(
+        &self,
+        request: &GenerateRequest,
+        options: TurnOptions,
+    ) -> Result<Turn, GenerateError> {
+        let (shared, lane) = self
+            .bind()
+            .map_err(|error| error.into_turn(String::new()))?;
+        let changed = Arc::new(Condvar::new());
+        let mut core = lock(&shared.core);
+        let id = core
+            .connection
+            .prompt(lane, request, options, Instant::now())?;
+        core.turns.insert(
+            id,
+            TurnSlot {
+                changed: Arc::clone(&changed),
+                streams: false,
+                result: None,
+            },
+        );
+        shared.pump(&mut core);
+        drop(core);
+        Ok(Turn {
+            shared,
+            id,
+            changed,
+        })
+    }
+
+    /// Cancels the turn that the lane runs now. If none runs, nothing is sent.
+    pub fn cancel(&self) {
+        let (shared, lane) = self.bound();
+        let mut core = lock(&shared.core);
+        if let Some(turn) = core.connection.running(lane) {
+            core.connection.cancel(turn, Instant::now());
+            shared.pump(&mut core);
+        }
+    }
+
+    /// The limits of turns that do not bring their own.
+    pub fn turn_options(&self) -> TurnOptions {
+        self.link.turn_options()
+    }
+
+    /// How long it took to open the session.
+    pub fn open_time(&self) -> Duration {
+        self.open_time
+    }
+
+    /// The session that serves the lane now.
+    pub fn session(&self) -> SessionInfo {
+        let (shared, lane) = self.bound();
+        let core = lock(&shared.core);
+        core.connection.session(lane).cloned().unwrap_or_default()
+    }
+
+    fn bound(&self) -> (Arc<Shared>, LaneId) {
+        let session = lock(&self.session);
+        (Arc::clone(&session.shared), session.id)
+    }
+
+    /// The process for the next turn: the one that serves the lane, or a new one in its place, in which
+    /// the lane then needs a new session.
+    fn bind(&self) -> Result<(Arc<Shared>, LaneId), LoadError> {
+        let mut session = lock(&self.session);
+        let shared = self.link.live()?;
+        if !Arc::ptr_eq(&shared, &session.shared) {
+            *session = Bound::open(shared)?;
+        }
+        Ok((Arc::clone(&session.shared), session.id))
+    }
+}
+
+impl Bound {
+    /// Opens a session and waits for it.
+    fn open(shared: Arc<Shared>) -> Result<Self, LoadError> {
+        let mut core = lock(&shared.core);
+        let id = core.connection.open_lane(Instant::now());
+        shared.pump(&mut core);
+        loop {
+            if let Some(result) = core.lanes.remove(&id) {
+                drop(core);
+                return result.map(|()| Self { shared, id });
+            }
+            core = wait(&shared.changed, core);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        let (shared, lane) = self.bound();
+        let mut core = lock(&shared.core);
+        core.connection.close_lane(lane, Instant::now());
+        shared.pump(&mut core);
+    }
+}
+
+impl Generate for Lane {
+    fn generate(&self, request: &GenerateRequest) -> Result<GenerateResponse, GenerateError> {
+        Lane::generate(self, request)
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane")
+            .field("session", &self.session().session_id)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! A turn that runs.
+
+use std::fmt;
+use std::sync::{Arc, Condvar};
+use std::time::Instant;
+
+use super::{Core, Shared};
+use crate::connection::TurnId;
+use crate::error::GenerateError;
+use crate::request::GenerateResponse;
+use crate::sync::{lock, wait};
+
+/// A turn that has been started. Dropping it before it has ended cancels it.
+#[must_use = "a turn that is dropped is cancelled"]
+pub struct Turn {
+    pub(super) shared: Arc<Shared>,
+    pub(super) id: TurnId,
+    pub(super) changed: Arc<Condvar>,
+}
+
+impl Turn {
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// See [`GenerateError`].
+    pub fn wait(self) -> Result<GenerateResponse, GenerateError> {
+        let mut core = lock(&self.shared.core);
+        loop {
+            if let Some(result) = take_result(&mut core, self.id) {
+                return result;
+            }
+            core = wait(&self.changed, core);
+        }
+    }
+
+    /// Waits for the answer and hands out its text as it comes, in order and without a gap.
+    ///
+    /// The function runs on the caller's thread while the agent goes on: a slow one delays nothing but
+    /// itself, and costs no memory beyond the answer.
+    ///
+    /// # Errors
+    ///
+    /// See [`GenerateError`].
+    pub fn wait_with(
+        self,
+        mut on_text: impl FnMut(&str),
+    ) -> Result<GenerateResponse, GenerateError> {
+        let mut seen = 0;
+        let mut core = lock(&self.shared.core);
+        if let Some(slot) = core.turns.get_mut(&self.id) {
+            slot.streams = true;
+        }
+        loop {
+            let result = take_result(&mut core, self.id);
+            let text = match &result {
+                Some(Ok(response)) => response.content.as_str(),
+                Some(Err(error)) => error.partial(),
+                None => core.connection.turn_text(self.id).unwrap_or_default(),
+            };
+            if text.len() > seen {
+                let new = text[seen..].to_owned();
+                seen = text.len();
+                drop(core);
+                on_text(&new);
+                core = lock(&self.shared.core);
+            } else if result.is_none() {
+                core = wait(&self.changed, core);
+            }
+            if let Some(result) = result {
+                return result;
+            }
+        }
+    }
+
+    /// Cancels the turn; the answer to [`Turn::wait`] is then `cancelled`, unless the turn had ended.
+    pub fn cancel(&self) {
+        self.canceller().cancel();
+    }
+
+    /// A handle that cancels the turn from elsewhere.
+    pub fn canceller(&self) -> Canceller {
+        Canceller {
+            shared: Arc::clone(&self.shared),
+            id: self.id,
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut core = lock(&self.shared.core);
+        // The slot is gone if somebody has waited for the end.
+        if core.turns.remove(&self.id).is_some() {
+            core.connection.cancel(self.id, Instant::now());
+            self.shared.pump(&mut core);
+        }
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Cancels one turn. If the turn has ended, it does nothing.
+#[derive(Clone)]
+pub struct Canceller {
+    shared: Arc<Shared>,
+    id: TurnId,
+}
+
+impl Canceller {
+    /// Cancels the turn. It returns when the cancel is on its way, not when the turn has ended.
+    pub fn cancel(&self) {
+        let mut core = lock(&self.shared.core);
+        core.connection.cancel(self.id, Instant::now());
+        self.shared.pump(&mut core);
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Canceller")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+fn take_result(core: &mut Core, id: TurnId) -> Option<Result<GenerateResponse, GenerateError>> {
+    let result = core.turns.get_mut(&id)?.result.take()?;
+    core.turns.remove(&id);
+    Some(result)
+}

@@ -1,0 +1,179 @@
+//! Requests of the agent. Each is answered exactly once: at once by a rule, or when the host has decided,
+//! or when its time is over.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Connection, Event, LaneId, PermissionId, RequestKey, TurnId};
+use crate::permission::{
+    ChoicePolicy, PermissionDecision, PermissionPolicy, PermissionRequest, PermissionResponse,
+};
+use crate::protocol::{method, read_value};
+use crate::timer::Timer;
+use crate::wire::{self, RequestId, code};
+
+/// A request that the host has not answered yet.
+#[derive(Debug)]
+pub(super) enum Asked {
+    Permission(RequestId, PermissionRequest),
+    /// The method is kept for the answer that is given when the host gives none.
+    Vendor(RequestId, String),
+}
+
+impl Connection {
+    /// Answers a permission request that [`Event::PermissionAsked`] named. Once it is answered, or its
+    /// turn was cancelled, nothing happens. An option that was not offered is taken as a refusal.
+    pub fn answer_permission(&mut self, id: PermissionId, decision: PermissionDecision) {
+        if let Some(Asked::Permission(request_id, request)) = self.take_asked(id.0) {
+            let decision = request.checked(decision);
+            self.send_decision(&request_id, &decision);
+        }
+    }
+
+    /// Answers a request that [`Event::RequestReceived`] named; `None` refuses it with `-32601`. Once it
+    /// is answered nothing happens.
+    pub fn answer_request(&mut self, key: RequestKey, result: Option<Value>) {
+        if let Some(Asked::Vendor(request_id, method)) = self.take_asked(key.0) {
+            match result {
+                Some(result) => self.send(wire::result(&request_id, result)),
+                None => self.refuse(&request_id, &method),
+            }
+        }
+    }
+
+    pub(super) fn handle_request(
+        &mut self,
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+        now: Instant,
+    ) {
+        if method == method::REQUEST_PERMISSION {
+            return self.permission_requested(id, params, now);
+        }
+        if !(self.options.forward_requests && method.starts_with('_')) {
+            // Nothing was declared in `initialize`, so nothing is served.
+            return self.refuse(&id, method);
+        }
+        let key = self.new_key();
+        let params = params.map(read_value).unwrap_or_default();
+        self.ask(key, Asked::Vendor(id, method.to_owned()), now);
+        self.event(Event::RequestReceived(
+            RequestKey(key),
+            method.to_owned(),
+            params,
+        ));
+    }
+
+    fn permission_requested(&mut self, id: RequestId, params: Option<&RawValue>, now: Instant) {
+        let params = params.map(read_value).unwrap_or_default();
+        let request = PermissionRequest::from_params(&params);
+        let turn = self
+            .lane_of_session
+            .get(&request.session_id)
+            .and_then(|lane| self.lanes.get(lane)?.running)
+            .and_then(|turn| self.turns.get_mut(&turn));
+        let mut cancelled = false;
+        if let Some(turn) = turn {
+            turn.last_activity = now;
+            cancelled = turn.cancel.is_some();
+        }
+        if cancelled {
+            // ACP v1, Prompt Turn, "Cancellation": also a request that arrives after the cancel.
+            return self.send_decision(&id, &PermissionDecision::Cancelled);
+        }
+        match self.options.permission {
+            PermissionPolicy::Ask => {
+                let key = self.new_key();
+                self.ask(key, Asked::Permission(id, request.clone()), now);
+                self.event(Event::PermissionAsked(PermissionId(key), request));
+            }
+            _ if self.options.choices == ChoicePolicy::Reject && request.is_choice() => {
+                let decision = request.decide(PermissionPolicy::Reject);
+                self.send_decision(&id, &decision);
+            }
+            policy => {
+                let decision = request.decide(policy);
+                self.send_decision(&id, &decision);
+            }
+        }
+    }
+
+    /// The host has not answered in time: a permission is refused, and so is anything else.
+    pub(super) fn asked_timeout(&mut self, key: u64) {
+        match self.asked.get(&key) {
+            Some(Asked::Permission(_, request)) => {
+                let decision = request.decide(PermissionPolicy::Reject);
+                self.answer_permission(PermissionId(key), decision);
+            }
+            Some(Asked::Vendor(..)) => self.answer_request(RequestKey(key), None),
+            None => {}
+        }
+    }
+
+    /// Answers with `cancelled` whatever the host was asked for this turn's session.
+    pub(super) fn cancel_asked_of(&mut self, turn: TurnId) {
+        let session = self
+            .turns
+            .get(&turn)
+            .and_then(|turn| self.lanes.get(&turn.lane))
+            .and_then(|lane| lane.session.as_ref());
+        let Some(session_id) = session.map(|session| session.session_id.clone()) else {
+            return;
+        };
+        self.cancel_permissions(|request| request.session_id == session_id);
+    }
+
+    /// Answers whatever the host was asked, because the connection is ending.
+    pub(super) fn cancel_all_asked(&mut self) {
+        self.cancel_permissions(|_| true);
+        let keys: Vec<u64> = self.asked.keys().copied().collect();
+        for key in keys {
+            self.answer_request(RequestKey(key), None);
+        }
+    }
+
+    /// Whether the host is being asked for a permission in this lane's session.
+    pub(super) fn is_asked_of(&self, lane: LaneId) -> bool {
+        self.asked.values().any(|asked| {
+            matches!(asked, Asked::Permission(_, request)
+                if self.lane_of_session.get(&request.session_id) == Some(&lane))
+        })
+    }
+
+    fn cancel_permissions(&mut self, of: impl Fn(&PermissionRequest) -> bool) {
+        let keys: Vec<u64> = self
+            .asked
+            .iter()
+            .filter(|(_, asked)| matches!(asked, Asked::Permission(_, request) if of(request)))
+            .map(|(&key, _)| key)
+            .collect();
+        for key in keys {
+            self.answer_permission(PermissionId(key), PermissionDecision::Cancelled);
+        }
+    }
+
+    fn ask(&mut self, key: u64, asked: Asked, now: Instant) {
+        let limit = self.options.permission_timeout;
+        self.timers.set_after(Timer::Asked(key), now, limit);
+        self.asked.insert(key, asked);
+    }
+
+    fn take_asked(&mut self, key: u64) -> Option<Asked> {
+        self.timers.stop(Timer::Asked(key));
+        self.asked.remove(&key)
+    }
+
+    fn refuse(&mut self, id: &RequestId, method: &str) {
+        self.stray.requests += 1;
+        let message = format!("Method not found: {method}");
+        self.send(wire::error(id, code::METHOD_NOT_FOUND, &message));
+    }
+
+    fn send_decision(&mut self, id: &RequestId, decision: &PermissionDecision) {
+        let line = wire::result(id, PermissionResponse::from(decision));
+        self.send(line);
+    }
+}
