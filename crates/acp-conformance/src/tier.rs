@@ -30,11 +30,29 @@ pub enum Capability {
     StderrTail,
     /// Tell whether the agent process is alive.
     IsAlive,
+    /// Say when the end of a turn waits for late text.
+    Settle,
+    /// Log in by a configured method.
+    Authenticate,
+    /// Do without a mode that the agent does not take.
+    LenientMode,
+    /// Start a new process after a death.
+    Restart,
+    /// Limit the length of a line.
+    MaxLine,
+    /// Ask the host about permissions.
+    PermissionCallback,
+    /// Take a policy for permission requests that are a real choice.
+    Choices,
+    /// Hand vendors' requests to the host.
+    RequestHook,
+    /// Tell the messages of an answer apart.
+    Messages,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 12] = [
+    pub const ALL: [Capability; 21] = [
         Capability::Cancel,
         Capability::Lanes,
         Capability::Mode,
@@ -47,6 +65,15 @@ impl Capability {
         Capability::Dropped,
         Capability::StderrTail,
         Capability::IsAlive,
+        Capability::Settle,
+        Capability::Authenticate,
+        Capability::LenientMode,
+        Capability::Restart,
+        Capability::MaxLine,
+        Capability::PermissionCallback,
+        Capability::Choices,
+        Capability::RequestHook,
+        Capability::Messages,
     ];
 
     /// The capability's name in the driver protocol.
@@ -64,6 +91,15 @@ impl Capability {
             Capability::Dropped => "dropped",
             Capability::StderrTail => "stderr_tail",
             Capability::IsAlive => "is_alive",
+            Capability::Settle => "settle",
+            Capability::Authenticate => "authenticate",
+            Capability::LenientMode => "lenient_mode",
+            Capability::Restart => "restart",
+            Capability::MaxLine => "max_line",
+            Capability::PermissionCallback => "permission_callback",
+            Capability::Choices => "choices",
+            Capability::RequestHook => "request_hook",
+            Capability::Messages => "messages",
         }
     }
 
@@ -78,23 +114,26 @@ impl Capability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
+    /// The rules of the protocol, for any client.
+    Client,
     /// A model source: one agent, one session, prompt in and text out, with its limits and its
     /// permission policy in the caller's hands.
     ModelSource,
-    /// A whole client: every capability there is.
-    Client,
+    /// Everything there is.
+    Complete,
 }
 
 impl Tier {
     /// The capabilities whose absence fails a port of this tier.
     pub fn required(self) -> &'static [Capability] {
         match self {
+            Tier::Client => &[],
             Tier::ModelSource => &[
                 Capability::Permission,
                 Capability::StartupTimeout,
                 Capability::Deadline,
             ],
-            Tier::Client => &Capability::ALL,
+            Tier::Complete => &Capability::ALL,
         }
     }
 }
@@ -131,7 +170,8 @@ mod tests {
         let names: Vec<String> = required.map(|one| format!("`{}`", one.name())).collect();
         let row = format!("| `model-source` | {} |", names.join(", "));
         assert!(spec.contains(&row), "{row}");
-        assert_eq!(Tier::Client.required(), Capability::ALL);
+        assert_eq!(Tier::Client.required(), []);
+        assert_eq!(Tier::Complete.required(), Capability::ALL);
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn main() -> ExitCode {
     trials.push(Trial::test(
         "the-tier-requires-what-is-not-declared",
         || {
-            let cell = play("honest", NEEDS_LANES, Tier::Client);
+            let cell = play("honest", NEEDS_LANES, Tier::Complete);
             expect(
                 &cell,
                 "fail",

@@ -1,25 +1,25 @@
 //! The driver of `acp-core` (`spec/driver-protocol.md`). It adapts and fixes nothing.
 
 mod answer;
+mod options;
 
 use std::{
     collections::HashMap,
     io::{self, BufRead},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use acp_core::{
-    AcpModel, Canceller, GenerateRequest, Lane, LoadOptions, PermissionPolicy, Turn, TurnOptions,
-    load_acp,
+    AcpModel, Canceller, GenerateRequest, GenerateResponse, Lane, MessageSpan, Turn, load_acp,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use answer::Seq;
+use options::{load_options, turn_options};
 
 /// Everything this library can do, which is everything there is.
-const CAPABILITIES: [&str; 12] = [
+const CAPABILITIES: [&str; 21] = [
     "cancel",
     "lanes",
     "mode",
@@ -32,6 +32,15 @@ const CAPABILITIES: [&str; 12] = [
     "dropped",
     "stderr_tail",
     "is_alive",
+    "settle",
+    "authenticate",
+    "lenient_mode",
+    "restart",
+    "max_line",
+    "permission_callback",
+    "choices",
+    "request_hook",
+    "messages",
 ];
 
 fn main() -> io::Result<()> {
@@ -169,64 +178,18 @@ fn wait(seq: Seq, turn: Turn) {
             "stop_reason": response.stop_reason.as_str(),
             "usage": response.usage,
             "dropped": response.dropped.nonzero().collect::<HashMap<_, _>>(),
+            "messages": messages(&response),
         })),
         Err(error) => seq.err(&error),
     }
 }
 
-/// The options of a `load`, or the one that the library does not have.
-fn load_options(args: &Value) -> Result<LoadOptions, String> {
-    let words = args["command"].as_array().into_iter().flatten();
-    let mut options = LoadOptions::new(words.filter_map(Value::as_str));
-    for (name, value) in args["env"].as_object().into_iter().flatten() {
-        options = options.env(name, value.as_str().unwrap_or_default());
-    }
-    if let Some(cwd) = args["cwd"].as_str() {
-        options = options.cwd(cwd);
-    }
-    if let Some(mode) = args["mode"].as_str() {
-        options = options.mode(mode);
-    }
-    if let Some(policy) = args["permission"].as_str() {
-        options = options.permission(match policy {
-            "first_allow" => PermissionPolicy::FirstAllow,
-            "allow_once" => PermissionPolicy::AllowOnce,
-            "reject" => PermissionPolicy::Reject,
-            other => return Err(format!("permission {other}")),
-        });
-    }
-    if let Some(limit) = millis(args, "startup_timeout_ms") {
-        options = options.startup_timeout(limit);
-    }
-    if let Some(limit) = millis(args, "cancel_grace_ms") {
-        options = options.cancel_grace(limit);
-    }
-    if let Some(limit) = millis(args, "idle_timeout_ms") {
-        options = options.idle_timeout(limit);
-    }
-    if let Some(limit) = millis(args, "deadline_ms") {
-        options = options.deadline(limit);
-    }
-    if let Some(allow) = args["allow_empty_turn"].as_bool() {
-        options = options.allow_empty_turn(allow);
-    }
-    Ok(options)
-}
-
-fn turn_options(mut options: TurnOptions, args: &Value) -> TurnOptions {
-    if let Some(limit) = millis(args, "idle_timeout_ms") {
-        options = options.idle_timeout(limit);
-    }
-    if let Some(limit) = millis(args, "deadline_ms") {
-        options = options.deadline(limit);
-    }
-    options
-}
-
-/// A limit that is given: a time, or nothing for 0, which is off.
-fn millis(args: &Value, name: &str) -> Option<Option<Duration>> {
-    let millis = args[name].as_u64()?;
-    Some((millis > 0).then(|| Duration::from_millis(millis)))
+fn messages(response: &GenerateResponse) -> Vec<Value> {
+    let message = |span: &MessageSpan| {
+        let text = &response.content[span.range.clone()];
+        json!({"message_id": span.message_id, "text": text})
+    };
+    response.messages.iter().map(message).collect()
 }
 
 fn lane_name(args: &Value) -> String {
