@@ -18,8 +18,15 @@ const EXAMPLE: &str = "node_modules/@agentclientprotocol/sdk/dist/examples/agent
 /// The first major version of Node that has all that the example uses, such as a global `crypto`.
 const MIN_NODE: u32 = 20;
 
-/// What npm reports when the registry cannot be reached. Anything else is not the network's fault.
-const NETWORK_ERRORS: [&str; 9] = [
+/// What npm reports when the registry cannot be reached, or only something in front of it that says no.
+/// Anything else is not the network's fault.
+const NETWORK_ERRORS: [&str; 18] = [
+    "DEPTH_ZERO_SELF_SIGNED_CERT",
+    "E403",
+    "E407",
+    "E502",
+    "E503",
+    "E504",
     "EAI_AGAIN",
     "ECONNREFUSED",
     "ECONNRESET",
@@ -29,6 +36,9 @@ const NETWORK_ERRORS: [&str; 9] = [
     "ENOTFOUND",
     "ERR_SOCKET_TIMEOUT",
     "ETIMEDOUT",
+    "SELF_SIGNED_CERT_IN_CHAIN",
+    "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+    "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ];
 
 /// Why there is no agent to test with.
@@ -136,10 +146,13 @@ fn install(dir: &Path) -> Result<(), Unavailable> {
 
 /// A registry out of reach is a reason to skip, but not where the tests are the gate.
 fn failed_install(log: &str, in_ci: bool) -> Unavailable {
-    let code = log
-        .lines()
-        .find_map(|line| line.trim_start().strip_prefix("npm error code "))
-        .map(str::trim);
+    // npm spelt the start of such a line `npm ERR!` until its version 10.
+    let code = log.lines().find_map(|line| {
+        let line = line
+            .strip_prefix("npm error ")
+            .or_else(|| line.strip_prefix("npm ERR! "))?;
+        line.strip_prefix("code ").map(str::trim)
+    });
     match code {
         Some(code) if NETWORK_ERRORS.contains(&code) && !in_ci => {
             Unavailable::Skip(format!("npm cannot reach its registry ({code})"))
@@ -148,19 +161,19 @@ fn failed_install(log: &str, in_ci: bool) -> Unavailable {
     }
 }
 
-/// Trials of the rules above, which no machine shows all of.
+/// A trial of the rules above, which no one machine shows all of.
 pub fn check_failed_install() {
-    let offline = "npm error code ENOTFOUND\nnpm error syscall getaddrinfo\n";
-    assert_eq!(
-        failed_install(offline, false),
-        Unavailable::Skip("npm cannot reach its registry (ENOTFOUND)".to_owned())
-    );
-    for (log, in_ci) in [
-        (offline, true),
-        ("npm error code ETARGET\nnpm error notarget …\n", false),
-        ("", false),
+    for offline in [
+        "npm error code ENOTFOUND\nnpm error syscall getaddrinfo\n",
+        "npm ERR! code ENOTFOUND\nnpm ERR! syscall getaddrinfo\n",
     ] {
-        let failed = failed_install(log, in_ci);
+        let skip = Unavailable::Skip("npm cannot reach its registry (ENOTFOUND)".to_owned());
+        assert_eq!(failed_install(offline, false), skip);
+        let failed = failed_install(offline, true);
+        assert!(matches!(failed, Unavailable::Fail(_)), "{failed:?}");
+    }
+    for log in ["npm error code ETARGET\nnpm error notarget …\n", ""] {
+        let failed = failed_install(log, false);
         assert!(matches!(failed, Unavailable::Fail(_)), "{failed:?}");
     }
 }
