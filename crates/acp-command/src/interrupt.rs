@@ -28,6 +28,7 @@ struct State {
 }
 
 /// What the main thread does.
+#[derive(Clone)]
 enum Activity {
     /// It waits for the agent, and comes back when the agent is closed.
     Agent,
@@ -112,26 +113,29 @@ impl Interrupts {
 
     fn handle(&self, signal: i32) {
         let mut state = self.state();
-        let first = state.signal.is_none();
-        if first {
-            state.signal = Some(signal);
+        let is_first = state.signal.is_none();
+        state.signal.get_or_insert(signal);
+        let Some(agent) = state.agent.clone() else {
+            exit(signal);
+        };
+        if !is_first {
+            agent.kill();
+            exit(signal);
         }
-        let agent = state.agent.clone();
-        match (&state.activity, agent) {
-            (_, None) => process::exit(signal_code(signal).into()),
-            (_, Some(agent)) if !first => {
-                agent.kill();
-                process::exit(signal_code(signal).into());
-            }
-            (Activity::Turn(turn), _) => {
-                turn.cancel();
+        let activity = state.activity.clone();
+        drop(state);
+        // The note comes first, so that it stands before whatever the main thread says next. What the
+        // main thread does in the meantime does no harm: a turn that has ended is not cancelled.
+        match activity {
+            Activity::Turn(turn) => {
                 terminal::note("Cancelling the turn; Ctrl-C ends the agent at once.");
+                turn.cancel();
             }
-            (Activity::Agent, Some(agent)) => {
-                close(agent, None);
+            Activity::Agent => {
                 terminal::note("Ending the agent; Ctrl-C ends it at once.");
+                close(agent, None);
             }
-            (Activity::Person, Some(agent)) => close(agent, Some(signal)),
+            Activity::Person => close(agent, Some(signal)),
         }
     }
 
@@ -142,21 +146,25 @@ impl Interrupts {
 }
 
 /// Closes the agent, which takes a while, and then exits if the main thread cannot.
-fn close(agent: Arc<AcpAgent>, exit: Option<i32>) {
+fn close(agent: Arc<AcpAgent>, exit_for: Option<i32>) {
     let closer = Arc::clone(&agent);
     let started = thread::Builder::new()
         .name("acp-close".to_owned())
         .spawn(move || {
             closer.close();
-            if let Some(signal) = exit {
-                process::exit(signal_code(signal).into());
+            if let Some(signal) = exit_for {
+                exit(signal);
             }
         });
     if started.is_err() {
         // Without a thread to wait on there is no good order.
         agent.kill();
-        if let Some(signal) = exit {
-            process::exit(signal_code(signal).into());
+        if let Some(signal) = exit_for {
+            exit(signal);
         }
     }
+}
+
+fn exit(signal: i32) -> ! {
+    process::exit(signal_code(signal).into())
 }

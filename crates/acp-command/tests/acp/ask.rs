@@ -313,9 +313,9 @@ fn stdout_closed_early() {
 "#,
     );
     // The turn ends only if it is cancelled.
-    let mut running = crate::support::Running::start(&mut acp_with(&script, &["ask", "hi"]));
-    running.stdout = None;
-    let ended = running.end();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ended = run(acp_with(&script, &["ask", "hi"]).stdout(writer));
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
     assert!(!script.is_running());
 }

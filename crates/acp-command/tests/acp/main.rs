@@ -14,6 +14,7 @@ mod chat;
 mod inspect;
 mod signals;
 mod support;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -26,7 +27,13 @@ fn main() -> ExitCode {
     {
         return support::play(transcript.as_ref());
     }
-    let tests = [ask::TESTS, chat::TESTS, inspect::TESTS, signals::TESTS];
+    let tests = [
+        ask::TESTS,
+        chat::TESTS,
+        inspect::TESTS,
+        signals::TESTS,
+        terminal::TESTS,
+    ];
     let trials = tests.concat().into_iter().map(|(name, test)| {
         Trial::test(name, move || {
             test();

@@ -30,8 +30,8 @@ const CANCELLED: &str = r#"
 
 fn ctrl_c_cancels() {
     let script = Script::ready(CANCELLED);
-    let mut running = Running::start(&mut acp_with(&script, &["ask", "hi"]));
-    running.wait_for_stdout("once upon");
+    let running = Running::start(&mut acp_with(&script, &["ask", "hi"]));
+    running.stdout.wait_for("once upon");
     running.signal(Signal::SIGINT);
     running.end().expect(130, "\n").tells(&["Cancelling"]);
     assert!(!script.is_running());
@@ -39,11 +39,11 @@ fn ctrl_c_cancels() {
 
 fn ctrl_c_as_json() {
     let script = Script::ready(CANCELLED);
-    let mut running = Running::start(&mut acp_with(&script, &["ask", "--format=json", "hi"]));
+    let running = Running::start(&mut acp_with(&script, &["ask", "--format=json", "hi"]));
     // Nothing shows that the turn runs, so it is the agent's own process that is waited for.
     until(|| script.is_running().then_some(()));
     running.signal(Signal::SIGINT);
-    running.wait_for_stderr("ing the ");
+    running.stderr.wait_for("ing the ");
     let ended = running.end();
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert_eq!(ended.json()["error"]["kind"], "cancelled");
@@ -62,11 +62,11 @@ fn second_ctrl_c_kills() {
     // A child that the agent leaves behind is of its group too.
     let nap = format!("3600.{}", std::process::id());
     let agent = format!("sh -c 'sleep {nap} & exec \"$@\"' sh {}", script.agent());
-    let mut running = Running::start(acp(&["ask", "hi"]).env("ACP_AGENT", agent));
-    running.wait_for_stdout("once upon");
+    let running = Running::start(acp(&["ask", "hi"]).env("ACP_AGENT", agent));
+    running.stdout.wait_for("once upon");
     assert!(is_running(&nap));
     running.signal(Signal::SIGINT);
-    running.wait_for_stderr("Cancelling");
+    running.stderr.wait_for("Cancelling");
     running.signal(Signal::SIGINT);
     assert_eq!(running.end().code, Some(130));
     // SIGKILL was sent; the system takes a moment to carry it out.
@@ -87,8 +87,8 @@ fn ctrl_c_while_the_agent_starts() {
 }
 
 fn ctrl_c_while_input_is_read() {
-    let mut running = Running::start(acp(&["chat"]).stdin(Stdio::piped()));
-    running.wait_for_stderr("demo agent");
+    let running = Running::start(acp(&["chat"]).stdin(Stdio::piped()));
+    running.stderr.wait_for("demo agent");
     running.signal(Signal::SIGINT);
     assert_eq!(running.end().code, Some(130));
 }
@@ -104,7 +104,7 @@ fn sigterm_between_turns() {
     let mut running = Running::start(acp_with(&script, &["chat"]).stdin(Stdio::piped()));
     let stdin = running.child.stdin.as_mut().unwrap();
     std::io::Write::write_all(stdin, b"hi\n").unwrap();
-    running.wait_for_stdout("one\n");
+    running.stdout.wait_for("one\n");
     running.signal(Signal::SIGTERM);
     assert_eq!(running.end().code, Some(143));
     assert!(!script.is_running());

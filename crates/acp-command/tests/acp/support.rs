@@ -3,8 +3,9 @@
 use std::fs;
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitCode, ExitStatus, Stdio};
-use std::thread::{self, JoinHandle};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use acp_fake_server::Fixture;
@@ -172,16 +173,16 @@ pub(crate) fn run_with_input(command: &mut Command, input: &[u8]) -> Ended {
 /// The command while it runs.
 pub(crate) struct Running {
     pub(crate) child: Child,
-    pub(crate) stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    pub(crate) stdout: Stream,
+    pub(crate) stderr: Stream,
 }
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         Self {
-            stdout: child.stdout.take(),
-            stderr: child.stderr.take(),
+            stdout: Stream::new(child.stdout.take()),
+            stderr: Stream::new(child.stderr.take()),
             child,
         }
     }
@@ -191,32 +192,14 @@ impl Running {
         kill(Pid::from_raw(id), signal).unwrap();
     }
 
-    /// Waits until this has come on standard output.
-    pub(crate) fn wait_for_stdout(&mut self, text: &str) {
-        read_until(self.stdout.as_mut().unwrap(), text);
-    }
-
-    /// Waits until this has come on standard error.
-    pub(crate) fn wait_for_stderr(&mut self, text: &str) {
-        read_until(self.stderr.as_mut().unwrap(), text);
-    }
-
     /// Waits for the end; what was waited for before is not in the outcome.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ended {
-        let stdout = read_all(self.stdout.take());
-        let stderr = read_all(self.stderr.take());
-        let status = self.status();
         Ended {
-            code: status.code(),
-            stdout: stdout.join().unwrap(),
-            stderr: stderr.join().unwrap(),
+            stdout: self.stdout.rest(),
+            stderr: self.stderr.rest(),
+            code: until(|| self.child.try_wait().unwrap()).code(),
         }
-    }
-
-    #[track_caller]
-    fn status(&mut self) -> ExitStatus {
-        until(|| self.child.try_wait().unwrap())
     }
 }
 
@@ -226,6 +209,60 @@ impl Drop for Running {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What comes out of a pipe or a terminal, read by a thread of its own so that no wait is for ever.
+pub(crate) struct Stream {
+    bytes: Receiver<u8>,
+}
+
+impl Stream {
+    pub(crate) fn new(source: Option<impl Read + Send + 'static>) -> Self {
+        let (sender, bytes) = mpsc::channel();
+        thread::spawn(move || {
+            // Linux reports the end of a terminal as an error.
+            let bytes = source
+                .into_iter()
+                .flat_map(Read::bytes)
+                .map_while(Result::ok);
+            for byte in bytes {
+                if sender.send(byte).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { bytes }
+    }
+
+    /// Waits until this has come, after all that was waited for before. Returns what came with it.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        let mut seen = Vec::new();
+        while !seen.ends_with(text.as_bytes()) {
+            match self.bytes.recv_timeout(LIMIT) {
+                Ok(byte) => seen.push(byte),
+                Err(error) => panic!("{error}: no {text:?} in {:?}", decode(seen)),
+            }
+        }
+        decode(seen)
+    }
+
+    /// Waits for the end. Returns what came before it.
+    #[track_caller]
+    pub(crate) fn rest(&self) -> String {
+        let mut seen = Vec::new();
+        loop {
+            match self.bytes.recv_timeout(LIMIT) {
+                Ok(byte) => seen.push(byte),
+                Err(RecvTimeoutError::Disconnected) => return decode(seen),
+                Err(RecvTimeoutError::Timeout) => panic!("no end of {:?}", decode(seen)),
+            }
+        }
+    }
+}
+
+fn decode(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
 }
 
 /// Asks until there is an answer.
@@ -239,25 +276,4 @@ pub(crate) fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
         assert!(Instant::now() < deadline, "nothing within {LIMIT:?}");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-fn read_until(pipe: &mut impl Read, text: &str) {
-    let mut seen = Vec::new();
-    while !String::from_utf8_lossy(&seen).contains(text) {
-        let mut byte = [0];
-        let len = pipe.read(&mut byte).unwrap();
-        let so_far = String::from_utf8_lossy(&seen);
-        assert_eq!(len, 1, "it ended without {text:?}: {so_far}");
-        seen.push(byte[0]);
-    }
-}
-
-fn read_all(pipe: Option<impl Read + Send + 'static>) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut text = String::new();
-        if let Some(mut pipe) = pipe {
-            pipe.read_to_string(&mut text).unwrap();
-        }
-        text
-    })
 }
