@@ -22,6 +22,7 @@ use crate::lines::{Line, LineDecoder};
 use crate::permission::{ChoicePolicy, PermissionPolicy, PermissionRequest};
 use crate::protocol::{AgentInfo, Implementation, InitializeRequest, SessionInfo, method};
 use crate::request::GenerateResponse;
+use crate::secrets::Secrets;
 use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn};
@@ -83,6 +84,8 @@ pub struct ConnectionOptions {
     pub permission_timeout: Option<Duration>,
     /// When the end of a turn waits for late text.
     pub settle: Settle,
+    /// What is masked in traces and in the messages of errors, besides what can be told by its shape.
+    pub secrets: Secrets,
     /// Longest line read, in bytes. A longer one is dropped and the connection lives on.
     pub max_line_len: usize,
     /// Most turns that wait on one lane.
@@ -105,6 +108,7 @@ impl ConnectionOptions {
             cancel_grace: Some(Duration::from_secs(10)),
             permission_timeout: Some(Duration::from_secs(60)),
             settle: Settle::default(),
+            secrets: Secrets::default(),
             max_line_len: 16 * 1024 * 1024,
             max_queue: 1024,
         }
@@ -183,6 +187,8 @@ enum Call {
     NewSession(LaneId),
     SetMode(LaneId),
     Prompt(TurnId),
+    /// Nobody waits for the answer.
+    CloseSession,
 }
 
 /// Whether the configured login has been used.
@@ -287,7 +293,8 @@ impl Connection {
         self.turns.get(&turn).map(Turn::text)
     }
 
-    /// The end of the agent's standard error, and of what else it wrote that is no message.
+    /// The end of the agent's standard error, and of what else it wrote that is no message, without the
+    /// secrets in it.
     pub fn diagnostics(&self) -> String {
         let mut text = self.stderr.text();
         let noise = self.noise.text();
@@ -298,7 +305,7 @@ impl Connection {
             text.push_str("on standard output, and no ACP message:\n");
             text.push_str(&noise);
         }
-        text
+        self.options.secrets.mask(&text).into_owned()
     }
 
     // What happened.
@@ -313,6 +320,7 @@ impl Connection {
 
     /// Takes one line from the agent's standard output, without its newline.
     pub fn handle_line(&mut self, line: &[u8], now: Instant) {
+        self.trace("receive", line);
         if self.is_open() {
             self.handle_message(&String::from_utf8_lossy(line), now);
         }
@@ -376,6 +384,7 @@ impl Connection {
                 self.end(error);
             }
             Timer::OpenSession(lane) => self.open_session_timeout(lane, now),
+            Timer::Pause(lane) => self.start_next(lane, now),
             Timer::Idle(turn) => self.idle_timeout(turn, now),
             Timer::Deadline(turn) => self.deadline(turn, now),
             Timer::CancelAgain(turn) => self.cancel_again(turn, now),
@@ -434,11 +443,21 @@ impl Connection {
         self.noise.push(b"\n");
     }
 
+    /// Shows one line of the wire to whoever listens to the target `acp_core::wire`.
+    fn trace(&self, direction: &'static str, line: &[u8]) {
+        if tracing::enabled!(target: "acp_core::wire", tracing::Level::TRACE) {
+            let line = String::from_utf8_lossy(line);
+            let line = self.options.secrets.mask_line(line.trim_end());
+            tracing::trace!(target: "acp_core::wire", direction, line = &*line);
+        }
+    }
+
     fn event(&mut self, event: Event) {
         self.output.push_back(Output::Event(event));
     }
 
     fn send(&mut self, line: Vec<u8>) {
+        self.trace("send", &line);
         self.output.push_back(Output::Send(line));
     }
 

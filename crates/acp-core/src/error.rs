@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use details::{AgentExited, AuthRequired, ExitInfo, InvalidResponse, Rejected};
+pub use details::{AgentExited, AuthRequired, ExitInfo, InvalidResponse, Rejected, RejectedClass};
 
 use crate::request::Dropped;
 use details::tail;

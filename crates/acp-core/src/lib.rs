@@ -81,6 +81,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Seeing the wire
+//!
+//! Every line both ways is an event of the level TRACE and the target `acp_core::wire` for whatever
+//! [`tracing`](https://docs.rs/tracing) subscriber the host has, with secrets masked.
+//!
 //! # Platforms
 //!
 //! Linux is tested; other Unix systems should work. Windows is not supported yet, because process
@@ -98,6 +103,7 @@ mod permission;
 mod prompt;
 mod protocol;
 mod request;
+mod secrets;
 mod tail;
 mod text;
 mod timer;
@@ -122,6 +128,7 @@ pub use connection::{
 };
 pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
+    RejectedClass,
 };
 pub use options::LoadOptions;
 pub use permission::{
@@ -134,4 +141,5 @@ pub use protocol::{
 pub use request::{
     Content, Dropped, GenerateRequest, GenerateResponse, Message, MessageSpan, Part, StopReason,
 };
+pub use secrets::Secrets;
 pub use turn::{IDLE_STRETCH, TurnOptions};

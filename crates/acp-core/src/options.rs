@@ -12,6 +12,7 @@ use crate::connection::{ConnectionOptions, Settle};
 use crate::error::LoadError;
 use crate::permission::{ChoicePolicy, PermissionDecision, PermissionPolicy, PermissionRequest};
 use crate::protocol::Implementation;
+use crate::secrets::is_secret_name;
 use crate::turn::TurnOptions;
 
 /// Functions of the host.
@@ -89,10 +90,22 @@ impl LoadOptions {
         self
     }
 
-    /// Sets an environment variable of the process, beside those of the host.
+    /// Sets an environment variable of the process, beside those of the host. If its name says that it is
+    /// a key, a token or the like, its value is masked wherever people read.
     #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.env.push((name.into(), Some(value.into())));
+        let (name, value) = (name.into(), value.into());
+        if is_secret_name(&name.to_string_lossy()) {
+            self.connection.secrets.add(value.to_string_lossy());
+        }
+        self.env.push((name, Some(value)));
+        self
+    }
+
+    /// Masks this value in traces and in the messages of errors. What goes over the wire is not touched.
+    #[must_use]
+    pub fn secret(mut self, value: impl Into<String>) -> Self {
+        self.connection.secrets.add(value);
         self
     }
 

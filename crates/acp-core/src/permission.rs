@@ -11,7 +11,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum PermissionPolicy {
-    /// The first option whose kind starts with `allow`, in the agent's order.
+    /// The first option whose kind starts with `allow`, in the agent's order. Some agents put
+    /// `allow_always` first, which switches off their asking for the rest of the session;
+    /// [`AllowOnce`](PermissionPolicy::AllowOnce) does not.
     #[default]
     FirstAllow,
     /// `allow_once`; only where it is not offered, another option whose kind starts with `allow`.
@@ -95,6 +97,17 @@ impl PermissionRequest {
     pub fn is_choice(&self) -> bool {
         let once = |option: &&PermissionOption| option.kind == "allow_once";
         self.options.iter().filter(once).count() > 1
+    }
+
+    /// Whether a decision refuses what was asked for.
+    pub(crate) fn is_refused_by(&self, decision: &PermissionDecision) -> bool {
+        match decision {
+            PermissionDecision::Cancelled => true,
+            PermissionDecision::Select(id) => self
+                .options
+                .iter()
+                .any(|option| option.option_id == *id && option.kind.starts_with("reject")),
+        }
     }
 
     /// The answer that a policy gives at once.

@@ -19,6 +19,7 @@ pub(crate) mod method {
     pub(crate) const INITIALIZE: &str = "initialize";
     pub(crate) const AUTHENTICATE: &str = "authenticate";
     pub(crate) const SESSION_NEW: &str = "session/new";
+    pub(crate) const SESSION_CLOSE: &str = "session/close";
     pub(crate) const SESSION_SET_MODE: &str = "session/set_mode";
     pub(crate) const SESSION_PROMPT: &str = "session/prompt";
     pub(crate) const SESSION_CANCEL: &str = "session/cancel";
@@ -68,6 +69,8 @@ pub struct AgentInfo {
     pub prompt: PromptCapabilities,
     /// Whether it has `session/load`.
     pub load_session: bool,
+    /// Whether it has `session/close`.
+    pub close_session: bool,
     /// Ways to log in.
     pub auth_methods: Vec<AuthMethod>,
     /// Its whole `agentCapabilities`, as it came; null if there was none.
@@ -157,6 +160,8 @@ pub(crate) fn read_initialize(result: &RawValue) -> Result<(Value, AgentInfo), S
             embedded_context: yes(&prompt["embeddedContext"]),
         },
         load_session: yes(&capabilities["loadSession"]),
+        // An empty object stands for support: ACP v1, `SessionCapabilities`.
+        close_session: capabilities["sessionCapabilities"]["close"].is_object(),
         auth_methods: read_auth_methods(&value["authMethods"]),
         capabilities,
     };
@@ -323,6 +328,13 @@ pub(crate) struct SetSessionModeRequest<'a> {
 pub(crate) struct PromptRequest<'a> {
     pub(crate) session_id: &'a str,
     pub(crate) prompt: &'a [ContentBlock],
+}
+
+/// `CloseSessionRequest`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CloseSessionRequest<'a> {
+    pub(crate) session_id: &'a str,
 }
 
 /// `CancelNotification`.

@@ -311,6 +311,8 @@ pub struct Dropped {
     pub outside_turn: u64,
     /// Requests of the agent that were refused because nothing was declared that serves them.
     pub requests: u64,
+    /// Permission requests of this session that were refused or cancelled.
+    pub refused_permissions: u64,
     /// Lines on standard output that were no message.
     pub noise: u64,
 }
@@ -330,6 +332,7 @@ impl Dropped {
             ("other_sessions", self.other_sessions),
             ("outside_turn", self.outside_turn),
             ("requests", self.requests),
+            ("refused_permissions", self.refused_permissions),
             ("noise", self.noise),
         ]
         .into_iter()

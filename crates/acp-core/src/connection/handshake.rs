@@ -184,7 +184,18 @@ impl Connection {
         }
     }
 
+    /// The agent's own words may hold the key that it did not accept.
+    pub(super) fn without_secrets(&self, error: ErrorObject) -> ErrorObject {
+        let secrets = &self.options.secrets;
+        ErrorObject {
+            message: secrets.mask(&error.message).into_owned(),
+            data: secrets.mask_value(error.data),
+            ..error
+        }
+    }
+
     fn refusal(&self, method: &'static str, error: ErrorObject) -> LoadError {
+        let error = self.without_secrets(error);
         if error.code == code::AUTH_REQUIRED {
             LoadError::AuthRequired(Box::new(AuthRequired {
                 method,

@@ -143,13 +143,15 @@ impl Connection {
             Some(Call::Prompt(turn)) => {
                 let answer = match outcome {
                     Outcome::Result(result) => Answer::Result(read_prompt_result(result)),
-                    Outcome::Error(error) => {
-                        read_error(error).map_or_else(Answer::Invalid, Answer::Error)
-                    }
+                    Outcome::Error(error) => match read_error(error) {
+                        Ok(error) => Answer::Error(self.without_secrets(error)),
+                        Err(detail) => Answer::Invalid(detail),
+                    },
                     Outcome::Malformed(why) => Answer::Invalid(why.to_owned()),
                 };
                 self.prompt_answered(turn, answer, now);
             }
+            Some(Call::CloseSession) => {}
             // A response that nobody asked for is never answered. It may say why something else
             // hangs, so it is kept for diagnostics.
             None => self.note_noise(line),

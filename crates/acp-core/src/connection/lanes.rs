@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Call, Connection, Event, LaneId, Phase, TurnId};
 use crate::error::LoadError;
-use crate::protocol::{NewSessionRequest, SessionInfo, method};
+use crate::protocol::{CloseSessionRequest, NewSessionRequest, SessionInfo, method};
 use crate::timer::Timer;
 
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub(super) struct Lane {
     pub(super) turns_done: u64,
     /// Message chunks since the last turn.
     pub(super) outside_turn: u64,
+    /// No prompt goes out before.
+    pub(super) pause_until: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -136,9 +138,21 @@ impl Connection {
     }
 
     pub(super) fn forget_lane(&mut self, id: LaneId) {
-        let session = self.lanes.remove(&id).and_then(|lane| lane.session);
-        if let Some(session) = session {
-            self.lane_of_session.remove(&session.session_id);
+        self.timers.stop(Timer::Pause(id));
+        if let Some(session) = self.lanes.remove(&id).and_then(|lane| lane.session) {
+            self.forget_session(&session.session_id);
+        }
+    }
+
+    /// Gives a session back to the agent, if the agent can take it: in some each one is a process.
+    fn forget_session(&mut self, session_id: &str) {
+        self.lane_of_session.remove(session_id);
+        if self.is_open() && self.agent.close_session {
+            self.send_request(
+                Call::CloseSession,
+                method::SESSION_CLOSE,
+                CloseSessionRequest { session_id },
+            );
         }
     }
 
@@ -230,6 +244,12 @@ impl Connection {
         if lane.running.is_some() || lane.queue.is_empty() {
             return;
         }
+        if let Some(until) = lane.pause_until {
+            if now < until {
+                return self.timers.set(Timer::Pause(id), until);
+            }
+            lane.pause_until = None;
+        }
         match lane.state {
             LaneState::Ready => {
                 if let Some(turn) = lane.queue.pop_front() {
@@ -239,7 +259,7 @@ impl Connection {
             }
             LaneState::GivenUp => {
                 if let Some(old) = lane.session.take() {
-                    self.lane_of_session.remove(&old.session_id);
+                    self.forget_session(&old.session_id);
                 }
                 self.open_session(id, false, now);
             }

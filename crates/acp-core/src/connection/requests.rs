@@ -12,6 +12,7 @@ use crate::permission::{
 };
 use crate::protocol::{method, read_value};
 use crate::timer::Timer;
+use crate::turn::Turn;
 use crate::wire::{self, RequestId, code};
 
 /// A request that the host has not answered yet.
@@ -28,7 +29,7 @@ impl Connection {
     pub fn answer_permission(&mut self, id: PermissionId, decision: PermissionDecision) {
         if let Some(Asked::Permission(request_id, request)) = self.take_asked(id.0) {
             let decision = request.checked(decision);
-            self.send_decision(&request_id, &decision);
+            self.send_decision(&request_id, &request, &decision);
         }
     }
 
@@ -70,19 +71,14 @@ impl Connection {
     fn permission_requested(&mut self, id: RequestId, params: Option<&RawValue>, now: Instant) {
         let params = params.map(read_value).unwrap_or_default();
         let request = PermissionRequest::from_params(&params);
-        let turn = self
-            .lane_of_session
-            .get(&request.session_id)
-            .and_then(|lane| self.lanes.get(lane)?.running)
-            .and_then(|turn| self.turns.get_mut(&turn));
         let mut cancelled = false;
-        if let Some(turn) = turn {
+        if let Some(turn) = self.turn_of_session(&request.session_id) {
             turn.last_activity = now;
             cancelled = turn.cancel.is_some();
         }
         if cancelled {
             // ACP v1, Prompt Turn, "Cancellation": also a request that arrives after the cancel.
-            return self.send_decision(&id, &PermissionDecision::Cancelled);
+            return self.send_decision(&id, &request, &PermissionDecision::Cancelled);
         }
         match self.options.permission {
             PermissionPolicy::Ask => {
@@ -92,11 +88,11 @@ impl Connection {
             }
             _ if self.options.choices == ChoicePolicy::Reject && request.is_choice() => {
                 let decision = request.decide(PermissionPolicy::Reject);
-                self.send_decision(&id, &decision);
+                self.send_decision(&id, &request, &decision);
             }
             policy => {
                 let decision = request.decide(policy);
-                self.send_decision(&id, &decision);
+                self.send_decision(&id, &request, &decision);
             }
         }
     }
@@ -172,8 +168,23 @@ impl Connection {
         self.send(wire::error(id, code::METHOD_NOT_FOUND, &message));
     }
 
-    fn send_decision(&mut self, id: &RequestId, decision: &PermissionDecision) {
-        let line = wire::result(id, PermissionResponse::from(decision));
-        self.send(line);
+    fn send_decision(
+        &mut self,
+        id: &RequestId,
+        request: &PermissionRequest,
+        decision: &PermissionDecision,
+    ) {
+        if request.is_refused_by(decision)
+            && let Some(turn) = self.turn_of_session(&request.session_id)
+        {
+            turn.dropped.refused_permissions += 1;
+        }
+        self.send(wire::result(id, PermissionResponse::from(decision)));
+    }
+
+    fn turn_of_session(&mut self, session_id: &str) -> Option<&mut Turn> {
+        let lane = self.lane_of_session.get(session_id)?;
+        let turn = self.lanes.get(lane)?.running?;
+        self.turns.get_mut(&turn)
     }
 }

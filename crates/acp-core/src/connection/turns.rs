@@ -11,6 +11,10 @@ use crate::timer::Timer;
 use crate::turn::{Answer, CancelCause, IDLE_STRETCH, Stage, Turn, TurnOptions};
 use crate::wire;
 
+/// How long a lane holds back its next prompt after an error answer. An agent has been seen to lose a
+/// prompt that came within a millisecond of its own error, and nobody but a program is that fast.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
 impl Connection {
     /// Puts a turn on a lane. Turns of one lane run one after the other, in this order; each ends with
     /// one [`Event::TurnEnded`].
@@ -107,7 +111,12 @@ impl Connection {
                     self.late_seen || (turn.text().is_empty() && ended_well(result))
                 }
             };
+        let lane = turn.lane;
+        let failed = matches!(answer, Answer::Error(_) | Answer::Invalid(_));
         turn.answer = Some(answer);
+        if failed && let Some(lane) = self.lanes.get_mut(&lane) {
+            lane.pause_until = Some(now + ERROR_PAUSE);
+        }
         self.timers.stop(Timer::Idle(id));
         self.timers.stop(Timer::CancelAgain(id));
         self.timers.stop(Timer::CancelGrace(id));

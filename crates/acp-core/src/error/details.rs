@@ -54,6 +54,30 @@ pub struct Rejected {
 }
 
 impl Rejected {
+    /// What it is about, by numbers and names with a fixed meaning only: HTTP status codes and the error
+    /// types of model providers, in `code` and in the members of `data` that hold such. Words in a message
+    /// are never looked at.
+    pub fn class(&self) -> RejectedClass {
+        let members = [
+            "code",
+            "status",
+            "statusCode",
+            "httpStatus",
+            "type",
+            "errorKind",
+            "kind",
+        ];
+        let nested = [&self.data, &self.data["error"]];
+        let values = nested
+            .iter()
+            .flat_map(|data| members.iter().filter_map(|member| data.get(member)));
+        std::iter::once(&Value::from(self.code))
+            .chain(values)
+            .map(classify)
+            .find(|class| *class != RejectedClass::Other)
+            .unwrap_or(RejectedClass::Other)
+    }
+
     /// The part of `data` that says what went wrong, as one short line, in the shapes seen in the
     /// field: a string, an object with `details`, `message` or `reason`, or nested errors.
     pub fn detail(&self) -> Option<String> {
@@ -61,16 +85,28 @@ impl Rejected {
     }
 }
 
+/// What kind of trouble an error answer is about, as far as that can be told for certain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectedClass {
+    /// Too many requests: waiting helps.
+    RateLimited,
+    /// A quota is used up, or a bill not paid: waiting does not help.
+    QuotaExceeded,
+    /// The key or the login is not accepted.
+    Unauthenticated,
+    /// Anything else.
+    Other,
+}
+
 impl fmt::Display for Rejected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the agent rejected `{}`: ", self.method)?;
-        if self.message.is_empty() {
-            f.write_str("no message")?;
-        } else {
-            f.write_str(&one_line(&self.message))?;
-        }
+        let message = find_line(&Value::from(&*self.message), 0);
+        let message = message.unwrap_or_else(|| "no message".to_owned());
+        f.write_str(&message)?;
         match self.detail() {
-            Some(detail) if !self.message.contains(&detail) => write!(f, ": {detail}")?,
+            Some(detail) if !message.contains(&detail) => write!(f, ": {detail}")?,
             _ => {}
         }
         write!(f, " (code {})", self.code)
@@ -160,6 +196,24 @@ impl std::error::Error for AgentExited {}
 /// Longest line drawn out of an agent's words, in characters.
 const LINE_LIMIT: usize = 300;
 
+fn classify(value: &Value) -> RejectedClass {
+    match (value.as_i64(), value.as_str()) {
+        (Some(429), _)
+        | (
+            _,
+            Some("rate_limit" | "rate_limit_error" | "rate_limit_exceeded" | "RESOURCE_EXHAUSTED"),
+        ) => RejectedClass::RateLimited,
+        (Some(402), _) | (_, Some("insufficient_quota" | "quota_exceeded" | "billing_error")) => {
+            RejectedClass::QuotaExceeded
+        }
+        (Some(401), _)
+        | (_, Some("authentication_error" | "invalid_api_key" | "UNAUTHENTICATED")) => {
+            RejectedClass::Unauthenticated
+        }
+        _ => RejectedClass::Other,
+    }
+}
+
 /// The first text that says something, in the shapes agents use.
 fn find_line(data: &Value, depth: usize) -> Option<String> {
     // Shapes seen so far are at most four deep.
@@ -167,7 +221,11 @@ fn find_line(data: &Value, depth: usize) -> Option<String> {
         return None;
     }
     match data {
-        Value::String(text) => (!text.trim().is_empty()).then(|| one_line(text)),
+        // Some agents put a provider's whole answer into a string.
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(inner @ (Value::Object(_) | Value::Array(_))) => find_line(&inner, depth + 1),
+            _ => (!text.trim().is_empty()).then(|| one_line(text)),
+        },
         Value::Array(items) => items.iter().find_map(|item| find_line(item, depth + 1)),
         Value::Object(members) => ["details", "message", "reason", "error", "_errors"]
             .iter()
@@ -178,8 +236,30 @@ fn find_line(data: &Value, depth: usize) -> Option<String> {
     }
 }
 
-/// Text as one line of bounded length.
+/// Text as one line of bounded length. Of a page of HTML, which proxies send where an answer was wanted,
+/// it is what stands before the page, and the page's title.
 fn one_line(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let page = ["<!doctype", "<html", "<head", "<body"]
+        .iter()
+        .filter_map(|tag| lower.find(tag))
+        .min();
+    if let Some(page) = page {
+        let title = lower[page..].split_once("<title>").map(|(before, rest)| {
+            let start = page + before.len() + "<title>".len();
+            let len = rest.find('<').unwrap_or(rest.len());
+            &text[start..start + len]
+        });
+        return shortened(&format!(
+            "{} {}",
+            &text[..page],
+            title.unwrap_or("(a page of HTML)")
+        ));
+    }
+    shortened(text)
+}
+
+fn shortened(text: &str) -> String {
     let mut line = String::new();
     for (i, word) in text.split_whitespace().enumerate() {
         if i > 0 {
@@ -235,6 +315,10 @@ mod tests {
                 "Invalid input",
             ),
             (json!({"error": {"message": "quota"}}), "quota"),
+            (
+                json!({"message": "{\"error\": {\"message\": \"inner\"}}"}),
+                "inner",
+            ),
         ] {
             assert_eq!(
                 rejected("Internal error", data),
@@ -252,9 +336,59 @@ mod tests {
     }
 
     #[test]
+    fn json_in_a_message_is_looked_into() {
+        let text = rejected(
+            r#"{"error":{"code":400,"message":"mock error"}}"#,
+            Value::Null,
+        );
+        assert_eq!(
+            text,
+            "the agent rejected `session/prompt`: mock error (code -32603)"
+        );
+    }
+
+    #[test]
     fn lines_are_bounded() {
         let text = rejected(&"word ".repeat(10_000), Value::Null);
         assert!(text.chars().count() < LINE_LIMIT + 80, "{text}");
+    }
+
+    #[test]
+    fn pages_are_reduced_to_their_title() {
+        let page = "403 <!DOCTYPE html><html><head><TITLE>Just a\nmoment...</TITLE><p>sign in, token</html>";
+        assert!(rejected(page, Value::Null).ends_with("403 Just a moment... (code -32603)"));
+        assert!(rejected("<html>é", Value::Null).contains("(a page of HTML)"));
+    }
+
+    #[test]
+    fn classes_need_a_number_or_a_name_with_a_fixed_meaning() {
+        use RejectedClass::{Other, QuotaExceeded, RateLimited, Unauthenticated};
+        for (code, data, class) in [
+            (429, json!(null), RateLimited),
+            (-32603, json!({"status": 429}), RateLimited),
+            (
+                -32603,
+                json!({"error": {"type": "rate_limit_error"}}),
+                RateLimited,
+            ),
+            (
+                -32603,
+                json!({"error": {"code": "insufficient_quota"}}),
+                QuotaExceeded,
+            ),
+            (-32603, json!({"statusCode": 401}), Unauthenticated),
+            (-32603, json!({"details": "429 rate limit, 401"}), Other),
+            (-32603, json!("quota_exceeded"), Other),
+            (500, json!([429]), Other),
+        ] {
+            let error = Rejected {
+                method: "session/prompt",
+                code,
+                message: "rate limit".into(),
+                data,
+            };
+            assert_eq!(error.class(), class, "{error:?}");
+        }
     }
 
     #[test]

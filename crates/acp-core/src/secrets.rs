@@ -1,0 +1,268 @@
+//! Secrets, and how they are kept out of what people read: traces, and the messages of errors.
+//!
+//! What goes over the wire is never touched.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::LazyLock;
+
+use regex_lite::{Captures, Regex};
+use serde_json::Value;
+
+/// What stands where a secret was.
+const MASK: &str = "[masked]";
+/// Shorter values are no secrets, and masking them would eat ordinary words.
+const MIN_SECRET: usize = 6;
+
+/// Tokens that can be told by their shape.
+static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(concat!(
+        r"\b(sk-|sk_live_|sk_test_|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|AKIA|hf_|npm_|pypi-)",
+        r"[A-Za-z0-9_-]{10,}",
+        r"|\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*",
+        r"|(?i:\b((?:Bearer|Basic) +))[A-Za-z0-9._~+/=-]{8,}",
+    ))
+});
+
+/// Values whose name says that they are secret: `NAME=value`, `name: value`, `"name": "value"`.
+static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(concat!(
+        r#"(?i)([A-Za-z0-9_-]*(?:api[_-]?key|token|secret|password|passwd|credential|authorization)[A-Za-z0-9_-]*"?"#,
+        r#"\s*[=:]\s*(?:Bearer +|Basic +)?"?)([^\s"',;&}\]]{6,})"#,
+    ))
+});
+
+/// The secrets that a host knows of, besides those that can be told by their shape or their name.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    values: Vec<String>,
+}
+
+impl Secrets {
+    /// Adds a secret. Values of fewer than six characters are left alone.
+    pub fn add(&mut self, value: impl Into<String>) {
+        let value = value.into();
+        if value.len() >= MIN_SECRET && !self.values.contains(&value) {
+            self.values.push(value);
+            // A secret may contain another one; the longer is masked first.
+            self.values
+                .sort_by_key(|value| std::cmp::Reverse(value.len()));
+        }
+    }
+
+    /// Text without its secrets.
+    pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for value in &self.values {
+            if text.contains(value) {
+                text = Cow::Owned(text.replace(value, MASK));
+            }
+        }
+        let keep_prefix = |found: &Captures<'_>| {
+            let prefix = found.iter().skip(1).flatten().next();
+            format!("{}{MASK}", prefix.map_or("", |prefix| prefix.as_str()))
+        };
+        text = replace(text, &TOKEN, keep_prefix);
+        replace(text, &NAMED, |found| match &found[2] {
+            // A number of tokens is no token, and a masked value stays as it is.
+            value if MASK.starts_with(value) || is_literal(value) => found[0].to_owned(),
+            _ => format!("{}{MASK}", &found[1]),
+        })
+    }
+
+    /// One line of the wire without its secrets: also the values of environment variables and of headers,
+    /// and whatever goes with a login.
+    pub(crate) fn mask_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
+        let Ok(mut message) = serde_json::from_str::<Value>(line) else {
+            return self.mask(line);
+        };
+        let login = message["method"] == "authenticate";
+        if !mask_members(&mut message["params"], login) {
+            return self.mask(line);
+        }
+        Cow::Owned(self.mask(&message.to_string()).into_owned())
+    }
+
+    /// A value without its secrets.
+    pub(crate) fn mask_value(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.mask(&text).into_owned()),
+            Value::Array(items) => items
+                .into_iter()
+                .map(|item| self.mask_value(item))
+                .collect(),
+            Value::Object(members) => members
+                .into_iter()
+                .map(|(name, value)| (name, self.mask_value(value)))
+                .collect(),
+            other => other,
+        }
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} secrets", self.values.len())
+    }
+}
+
+/// Whether the name of a variable says that its value is secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+/// Masks what the structure of a message marks as secret; whether there was anything.
+fn mask_members(value: &mut Value, all: bool) -> bool {
+    let mut masked = false;
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                masked |= mask_members(item, all);
+            }
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                let secret = all || matches!(&**name, "env" | "headers");
+                match value {
+                    Value::String(text) if all && name != "methodId" && name != "name" => {
+                        MASK.clone_into(text);
+                        masked = true;
+                    }
+                    _ => masked |= mask_members(value, secret),
+                }
+            }
+        }
+        _ => {}
+    }
+    masked
+}
+
+fn replace<'a>(
+    text: Cow<'a, str>,
+    pattern: &Regex,
+    by: impl Fn(&Captures<'_>) -> String,
+) -> Cow<'a, str> {
+    if pattern.is_match(&text) {
+        Cow::Owned(pattern.replace_all(&text, by).into_owned())
+    } else {
+        text
+    }
+}
+
+fn is_literal(value: &str) -> bool {
+    value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "null")
+}
+
+fn pattern(text: &str) -> Regex {
+    #[expect(
+        clippy::expect_used,
+        reason = "the patterns are constants, and a test compiles both"
+    )]
+    Regex::new(text).expect("a valid pattern")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn mask(text: &str) -> String {
+        Secrets::default().mask(text).into_owned()
+    }
+
+    #[test]
+    fn tokens_are_told_by_their_shape() {
+        for (text, masked) in [
+            (
+                "401 invalid key sk-ant-REDACTED!",
+                "401 invalid key sk-[masked]!",
+            ),
+            ("ghp_abcdefghijklmnop", "ghp_[masked]"),
+            (
+                "Authorization: Bearer abc.def-ghi12",
+                "Authorization: Bearer [masked]",
+            ),
+            ("x eyJhbGciOiJI.eyJzdWIiOi.sig_1 y", "x eyJ[masked] y"),
+            ("key AIzaSyA1234567890abcdef", "key AIza[masked]"),
+        ] {
+            assert_eq!(mask(text), masked);
+            assert_eq!(mask(masked), masked, "masking twice changes nothing");
+        }
+    }
+
+    #[test]
+    fn values_are_told_by_their_name() {
+        for (text, masked) in [
+            (
+                "OPENAI_API_KEY=abcdef123 next",
+                "OPENAI_API_KEY=[masked] next",
+            ),
+            (r#"{"apiKey": "abcdef123"}"#, r#"{"apiKey": "[masked]"}"#),
+            ("password: hunter22", "password: [masked]"),
+            ("client_secret='x'", "client_secret='x'"),
+        ] {
+            assert_eq!(mask(text), masked);
+        }
+    }
+
+    #[test]
+    fn ordinary_text_is_left_alone() {
+        for text in [
+            "the task is done",
+            "sk-8",
+            r#"{"inputTokens":1234567,"outputTokens":7654321}"#,
+            "ask-me-anything-you-like",
+            "tokens: 1234567",
+        ] {
+            assert!(
+                matches!(Secrets::default().mask(text), Cow::Borrowed(_)) || mask(text) == text
+            );
+            assert_eq!(mask(text), text);
+        }
+    }
+
+    #[test]
+    fn what_the_host_knows_is_masked_anywhere() {
+        let mut secrets = Secrets::default();
+        secrets.add("hunter2-hunter2");
+        secrets.add("hunter2-hunter2-longer");
+        secrets.add("a");
+        assert_eq!(
+            secrets.mask("a hunter2-hunter2-longer hunter2-hunter2"),
+            "a [masked] [masked]"
+        );
+        assert_eq!(format!("{secrets:?}"), "2 secrets");
+    }
+
+    #[test]
+    fn lines_lose_the_values_of_variables_headers_and_logins() {
+        let secrets = Secrets::default();
+        let line = json!({"method": "session/new", "params": {"cwd": "/w", "mcpServers": [
+            {"name": "m", "command": "c", "env": [{"name": "A", "value": "plain"}]},
+            {"name": "h", "headers": [{"name": "X", "value": "plain"}]},
+        ]}})
+        .to_string();
+        let masked = secrets.mask_line(&line);
+        assert!(
+            !masked.contains("plain") && masked.contains("\"/w\""),
+            "{masked}"
+        );
+        let login =
+            json!({"method": "authenticate", "params": {"methodId": "m", "_meta": {"k": "plain"}}})
+                .to_string();
+        let masked = secrets.mask_line(&login);
+        assert!(
+            !masked.contains("plain") && masked.contains("\"methodId\":\"m\""),
+            "{masked}"
+        );
+        let other = r#"{"method":"session/prompt","params":{"sessionId":"s1"}}"#;
+        assert_eq!(secrets.mask_line(other), other);
+        assert_eq!(
+            secrets.mask_line("log: token=abcdef"),
+            "log: token=[masked]"
+        );
+    }
+}
