@@ -27,6 +27,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("ask::cut_answer", cut_answer),
     ("ask::bytes_of_a_pipe", bytes_of_a_pipe),
     ("ask::stdout_closed_early", stdout_closed_early),
+    ("ask::agent_that_would_stay", agent_that_would_stay),
     ("ask::colour", colour),
     ("completions", completions),
     ("help_and_version", help_and_version),
@@ -317,6 +318,19 @@ fn stdout_closed_early() {
     drop(reader);
     let ended = run(acp_with(&script, &["ask", "hi"]).stdout(writer));
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    assert!(!script.is_running());
+}
+
+fn agent_that_would_stay() {
+    let script = Script::ready(
+        r#"
+{"linger":"eof"}
+{"say":"done"}
+{"reply":"prompt","result":{"stopReason":"end_turn"}}
+{"want_eof":true}
+"#,
+    );
+    run(&mut acp_with(&script, &["ask", "hi"])).expect(0, "done\n");
     assert!(!script.is_running());
 }
 
