@@ -139,6 +139,10 @@ pub const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the driver is to do next.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "an output is moved once, and a box would cost each turn an allocation"
+)]
 #[non_exhaustive]
 pub enum Output {
     /// Write these bytes, one whole line, to the agent's standard input.
