@@ -225,7 +225,7 @@ impl Shared {
         match event {
             Event::TurnEnded(id, result) => {
                 if let Some(slot) = core.turns.get_mut(&id) {
-                    slot.result = Some(result);
+                    slot.result = Some(*result);
                     slot.changed.notify_all();
                 }
             }

@@ -139,10 +139,6 @@ pub const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the driver is to do next.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an output is moved once, and a box would cost each turn an allocation"
-)]
 #[non_exhaustive]
 pub enum Output {
     /// Write these bytes, one whole line, to the agent's standard input.
@@ -164,7 +160,7 @@ pub enum Event {
     /// A lane could not be opened.
     LaneFailed(LaneId, LoadError),
     /// A turn has ended. Each turn ends exactly once.
-    TurnEnded(TurnId, Result<GenerateResponse, GenerateError>),
+    TurnEnded(TurnId, Box<Result<GenerateResponse, GenerateError>>),
     /// The host decides: [`Connection::answer_permission`]. Only with [`PermissionPolicy::Ask`].
     PermissionAsked(PermissionId, PermissionRequest),
     /// The host answers a request of a vendor's own, given with its method and params:
@@ -420,7 +416,7 @@ impl Connection {
             } else {
                 Err(error.clone().into_turn(turn.into_partial()))
             };
-            self.event(Event::TurnEnded(id, result));
+            self.event(Event::TurnEnded(id, Box::new(result)));
         }
         for (&id, lane) in &mut self.lanes {
             if lane.fail_if_opening() {

@@ -49,7 +49,7 @@
 //!                     let request = GenerateRequest::user(question);
 //!                     connection.prompt(lane, &request, TurnOptions::default(), Instant::now())?;
 //!                 }
-//!                 Output::Event(Event::TurnEnded(_, result)) => return Ok(result?.content),
+//!                 Output::Event(Event::TurnEnded(_, result)) => return Ok((*result)?.content),
 //!                 Output::Event(Event::LaneFailed(_, error)) => return Err(error.into()),
 //!                 Output::Wait(due) => break due,
 //!                 _ => {}

@@ -36,7 +36,7 @@ fn drain(connection: &mut Connection, seen: &mut Seen) {
                 *seen.lanes_ended.entry(lane).or_default() += 1;
             }
             Output::Event(Event::TurnEnded(turn, result)) => {
-                seen.turns.entry(turn).or_default().push(result);
+                seen.turns.entry(turn).or_default().push(*result);
             }
             Output::Event(Event::PermissionAsked(id, _)) => seen.asked.push(id),
             Output::Event(_) => {}

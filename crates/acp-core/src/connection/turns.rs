@@ -284,7 +284,7 @@ impl Connection {
             }
         }
         let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());
-        self.event(Event::TurnEnded(id, result));
+        self.event(Event::TurnEnded(id, Box::new(result)));
         self.start_next(lane, now);
     }
 
@@ -293,7 +293,7 @@ impl Connection {
         if let Some(turn) = self.turns.remove(&id) {
             self.stop_turn_timers(id);
             let result = Err(error.into_turn(turn.into_partial()));
-            self.event(Event::TurnEnded(id, result));
+            self.event(Event::TurnEnded(id, Box::new(result)));
         }
     }
 

@@ -278,7 +278,7 @@ impl Rig {
             }
             Event::TurnEnded(turn, result) => {
                 let label = self.running.remove(&turn).expect("each turn ends once");
-                let outcome = match result {
+                let outcome = match *result {
                     Ok(response) => Outcome::Ok(json!({
                         "content": response.content,
                         "stop_reason": response.stop_reason.as_str(),
