@@ -19,6 +19,12 @@ pub enum Task {
     Fixtures(Fixtures),
     /// Check that requirements and transcripts agree, and print the coverage
     Spec,
+    /// Run warm agents for a long time and look for what they leave: calls, processes, threads, memory
+    Soak {
+        /// Repeats a run [default: another one each time]
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
 }
 
 #[derive(Debug, Args)]

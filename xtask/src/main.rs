@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Task::Conformance(flags) => conformance(&flags),
         Task::Fixtures(Fixtures::Check) => check(),
         Task::Fixtures(Fixtures::New { id }) => fixtures::new(&root(), &id),
+        Task::Soak { seed } => soak(seed),
         Task::Spec => Workspace::find().and_then(|workspace| {
             workspace.build(&["acp-conformance"])?;
             workspace.run("acp-conformance", &["ledger"])
@@ -74,6 +75,21 @@ fn conformance(flags: &Conformance) -> Result<bool, String> {
         println!("reports: {}", reports.display());
     }
     Ok(green)
+}
+
+/// In release mode, because it is about many turns and not about overflows.
+fn soak(seed: Option<u64>) -> Result<bool, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--release", "--package", "acp-core"]);
+    command.args(["--example", "soak", "--"]);
+    if let Some(seed) = seed {
+        command.args(["--seed", &seed.to_string()]);
+    }
+    let status = command
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("failed to run cargo: {error}"))?;
+    Ok(status.success())
 }
 
 fn check() -> Result<bool, String> {
