@@ -35,6 +35,8 @@ pub(crate) struct Cli {
     /// Use no colour, as with the environment variable NO_COLOR.
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -118,6 +120,16 @@ pub(crate) struct StartArgs {
     pub(crate) startup_timeout: Option<Limit>,
 }
 
+/// What is written down of the wire.
+#[derive(Args)]
+pub(crate) struct TraceArgs {
+    /// Write every line to and from the agent to this file, one JSON object each: the time in
+    /// milliseconds, the direction (c2a or a2c) and the line, with secrets masked. Your questions and the
+    /// answers are in it.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
 /// How turns run.
 #[derive(Args)]
 pub(crate) struct TurnArgs {
@@ -148,9 +160,9 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Permission {
     /// The first option that allows, in the agent's order, which may allow for good.
-    #[default]
     FirstAllow,
     /// Allow once, where that is offered.
+    #[default]
     AllowOnce,
     /// Reject.
     Reject,
@@ -218,7 +230,6 @@ mod tests {
             "startup_timeout: Some(120s)",
             "idle_timeout: Some(300s)",
             "deadline: None",
-            "permission: FirstAllow",
         ] {
             assert!(shown.contains(limit), "{limit} is not in {shown}");
         }

@@ -7,6 +7,7 @@
 //! - [`terminal`]: standard output and standard error, plain or coloured, and the spinner
 //! - [`interrupt`]: the first Ctrl-C and the second
 //! - [`agent`]: which agent, and how it is started
+//! - [`trace`]: the wire, in a file
 //! - [`turn`]: one turn, shown as it comes
 //! - [`ask`], [`chat`], [`inspect`]: the commands
 
@@ -18,6 +19,7 @@ mod failure;
 mod inspect;
 mod interrupt;
 mod terminal;
+mod trace;
 mod turn;
 
 use std::io;
@@ -34,7 +36,7 @@ fn main() -> ExitCode {
     if cli.no_color {
         anstream::ColorChoice::Never.write_global();
     }
-    match run(&cli.command) {
+    match trace::start(&cli.trace).and_then(|()| run(&cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.print();

@@ -29,6 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("ask::stdout_closed_early", stdout_closed_early),
     ("ask::agent_that_would_stay", agent_that_would_stay),
     ("ask::colour", colour),
+    ("ask::trace", trace),
     ("completions", completions),
     ("help_and_version", help_and_version),
 ];
@@ -43,6 +44,41 @@ fn demo_agent() {
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     // An empty variable is none.
     run(acp(&["ask", "hi"]).env("ACP_AGENT", "")).expect(0, "You said: hi\n");
+}
+
+/// The file holds both directions in order, and no secret.
+fn trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("wire.jsonl");
+    let path = file.to_str().unwrap();
+    let secret = "sk-abcdefghijklmnopqrstuv";
+    let answer = format!("You said: {secret}\n");
+    run(&mut acp(&["ask", "--trace", path, secret])).expect(0, &answer);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains(secret), "{text}");
+    let lines: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let directions: Vec<&str> = lines[..4]
+        .iter()
+        .map(|l| l["dir"].as_str().unwrap())
+        .collect();
+    assert_eq!(directions, ["c2a", "a2c", "c2a", "a2c"]);
+    assert!(lines.iter().all(|line| line["t_ms"].is_f64()));
+    let first: serde_json::Value =
+        serde_json::from_str(lines[0]["line"].as_str().unwrap()).unwrap();
+    assert_eq!(first["method"], "initialize");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o077, 0);
+    let missing = dir.path().join("no/such/dir");
+    run(&mut acp(&[
+        "ask",
+        "--trace",
+        missing.to_str().unwrap(),
+        "hi",
+    ]))
+    .expect(2, "");
 }
 
 fn as_json() {
