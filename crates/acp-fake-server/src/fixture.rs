@@ -162,6 +162,7 @@ pub enum Message {
         label: String,
         answer: Result<Value, Value>,
         id: Option<Value>,
+        id_as_string: bool,
     },
     Ask {
         method: String,

@@ -5,23 +5,29 @@
 //! and proves that the transcripts notice.
 
 mod client;
+mod line;
 mod mutant;
+mod options;
+mod output;
+mod permission;
 mod process;
+mod prompt;
 mod turn;
 
 use std::io::{BufRead, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use client::{Client, Options};
+use client::Client;
 use mutant::{Mutant, broken};
-use process::Process;
-use turn::{Failure, Policy, Turn, fields, render};
+use options::{Options, limit};
+use process::{Process, Program};
+use prompt::render;
+use turn::{Failure, Turn, fields};
 
 /// What the one thread that does the work waits for.
 pub enum Event {
@@ -31,12 +37,11 @@ pub enum Event {
     Quit,
     /// A line of the agent process with this number.
     Line(u64, Vec<u8>),
+    /// A line of that process was too long and is gone.
+    LongLine(u64),
     /// The output of that process has ended.
     End(u64),
 }
-
-/// How long a cancelled turn may go on before the agent is ended.
-const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
 const CAPABILITIES: &[&str] = &[
     "cancel",
@@ -51,6 +56,15 @@ const CAPABILITIES: &[&str] = &[
     "dropped",
     "stderr_tail",
     "is_alive",
+    "settle",
+    "authenticate",
+    "lenient_mode",
+    "restart",
+    "max_line",
+    "permission_callback",
+    "choices",
+    "request_hook",
+    "messages",
 ];
 
 fn main() -> ExitCode {
@@ -71,6 +85,7 @@ fn main() -> ExitCode {
     Driver {
         events,
         client: None,
+        program: Program::default(),
         started: 0,
     }
     .run(&inbox);
@@ -94,6 +109,8 @@ pub fn fail(seq: &Value, (kind, mut fields): Failure) {
 struct Driver {
     events: Sender<Event>,
     client: Option<Client>,
+    /// What was loaded last.
+    program: Program,
     /// How many agent processes were started: the number of the current one.
     started: u64,
 }
@@ -114,12 +131,18 @@ impl Driver {
                 (Ok(Event::Line(number, line)), Some(client)) if number == self.started => {
                     client.handle_line(&line)
                 }
+                (Ok(Event::LongLine(number)), Some(client)) if number == self.started => {
+                    client.handle_long_line();
+                }
                 (Ok(Event::End(number)), Some(client)) if number == self.started => {
-                    client.handle_end()
+                    client.handle_end();
+                    if broken(Mutant::RestartsUnasked) && client.wants_restart() {
+                        let _failure = self.restart();
+                    }
                 }
                 // What a process that is no longer ours still had to say.
-                (Ok(Event::Line(..) | Event::End(..)), _) | (Err(RecvTimeoutError::Timeout), _) => {
-                }
+                (Ok(Event::Line(..) | Event::LongLine(_) | Event::End(_)), _)
+                | (Err(RecvTimeoutError::Timeout), _) => {}
                 (Ok(Event::Quit) | Err(RecvTimeoutError::Disconnected), _) => break,
             }
             if let Some(client) = &mut self.client {
@@ -147,6 +170,13 @@ impl Driver {
             }
             ("load", Some(_)) if broken(Mutant::LoadsOnce) => fail(&seq, ("closed", Map::new())),
             ("load", _) => self.load(seq, args),
+            ("generate", Some(client)) if client.wants_restart() => {
+                if let Err(failure) = self.restart() {
+                    fail(&seq, failure);
+                } else {
+                    return self.handle_request(line);
+                }
+            }
             ("generate", Some(client)) => {
                 let turn = Turn {
                     seq,
@@ -156,7 +186,7 @@ impl Driver {
                         .unwrap_or(client.options.idle_timeout),
                     ends_at: None,
                     idle_at: None,
-                    cancelled_as: None,
+                    cancel: None,
                 };
                 client.generate(lane, turn);
             }
@@ -197,22 +227,40 @@ impl Driver {
                 return fail(&seq, ("invalid_options", fields(message)));
             }
         };
-        self.started += 1;
-        let command = strings(&args["command"]);
-        let env = fields(args["env"].clone());
-        match Process::start(&command, &env, &cwd, self.started, &self.events) {
+        let program = Program {
+            command: strings(&args["command"]),
+            env: fields(args["env"].clone()),
+            cwd: cwd.clone(),
+            max_line: args["max_line_bytes"].as_u64(),
+        };
+        match self.start(program) {
             Ok(process) => {
-                let mut options = options(args, cwd);
+                let mut options = Options::read(args, cwd);
                 if broken(Mutant::RelativeCwd) {
                     options.cwd = asked.into();
                 }
-                self.client = Some(Client::start(process, options, seq));
+                self.client = Some(Client::start(process, options, Some(seq)));
             }
-            Err(error) => {
-                let message = json!({"message": format!("{command:?}: {error}")});
-                fail(&seq, ("spawn_failed", fields(message)));
-            }
+            Err(failure) => fail(&seq, failure),
         }
+    }
+
+    /// Starts what was loaded last once more.
+    fn restart(&mut self) -> Result<(), Failure> {
+        let process = self.start(self.program.clone())?;
+        self.client = self.client.take().map(|old| old.restarted(process));
+        Ok(())
+    }
+
+    fn start(&mut self, program: Program) -> Result<Process, Failure> {
+        self.started += 1;
+        let process = Process::start(&program, self.started, &self.events);
+        let process = process.map_err(|error| {
+            let message = format!("{:?}: {error}", program.command);
+            ("spawn_failed", fields(json!({"message": message})))
+        });
+        self.program = program;
+        process
     }
 
     fn close(&mut self) {
@@ -220,29 +268,6 @@ impl Driver {
             client.close();
         }
     }
-}
-
-fn options(args: &Value, cwd: PathBuf) -> Options {
-    Options {
-        cwd,
-        mode: args["mode"].as_str().map(str::to_owned),
-        policy: match args["permission"].as_str() {
-            Some("allow_once") => Policy::AllowOnce,
-            Some("reject") => Policy::Reject,
-            _ => Policy::FirstAllow,
-        },
-        startup_timeout: limit(args, "startup_timeout_ms").flatten(),
-        deadline: limit(args, "deadline_ms").flatten(),
-        idle_timeout: limit(args, "idle_timeout_ms").flatten(),
-        cancel_grace: limit(args, "cancel_grace_ms").unwrap_or(Some(CANCEL_GRACE)),
-        allow_empty_turn: args["allow_empty_turn"] == true,
-    }
-}
-
-/// A time limit of the driver protocol: absent keeps the default, and 0 is no limit.
-fn limit(args: &Value, name: &str) -> Option<Option<Duration>> {
-    let millis = args[name].as_u64()?;
-    Some((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
 fn strings(list: &Value) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +23,17 @@ const EXIT_GRACE: Duration = Duration::from_secs(1);
 /// How much of the end of standard error is kept, in bytes.
 const STDERR_TAIL: usize = 16 * 1024;
 
+/// What is started, and how it is read.
+#[derive(Clone, Default)]
+pub struct Program {
+    pub command: Vec<String>,
+    /// Added to our own environment.
+    pub env: Map<String, Value>,
+    pub cwd: PathBuf,
+    /// The longest line that is read, in bytes.
+    pub max_line: Option<u64>,
+}
+
 pub struct Process {
     child: Child,
     /// Dropping the sender ends the writer, which closes the agent's standard input.
@@ -32,24 +43,21 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`. What it writes arrives as events that carry `number`.
+    /// Starts `program`. What it writes arrives as events that carry `number`.
     pub fn start(
-        command: &[String],
-        env: &Map<String, Value>,
-        cwd: &Path,
+        program: &Program,
         number: u64,
         events: &Sender<Event>,
     ) -> std::io::Result<Process> {
-        let (program, args) = command
+        let (name, args) = program
+            .command
             .split_first()
             .ok_or(std::io::ErrorKind::InvalidInput)?;
-        let mut child = Command::new(program)
+        let env = program.env.iter();
+        let mut child = Command::new(name)
             .args(args)
-            .envs(
-                env.iter()
-                    .filter_map(|(name, value)| Some((name, value.as_str()?))),
-            )
-            .current_dir(cwd)
+            .envs(env.filter_map(|(name, value)| Some((name, value.as_str()?))))
+            .current_dir(&program.cwd)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -60,8 +68,17 @@ impl Process {
             thread::spawn(move || write_lines(stdin, &lines));
         }
         if let Some(stdout) = child.stdout.take() {
-            let events = events.clone();
-            thread::spawn(move || read_lines(stdout, number, &events));
+            let lines = Lines {
+                number,
+                events: events.clone(),
+                limit: program
+                    .max_line
+                    .and_then(|limit| usize::try_from(limit).ok())
+                    .unwrap_or(usize::MAX),
+                line: Vec::new(),
+                is_too_long: false,
+            };
+            thread::spawn(move || lines.read(stdout));
         }
         let stderr = Arc::default();
         let stderr_reader = child.stderr.take().map(|pipe| {
@@ -171,33 +188,67 @@ fn write_lines(mut stdin: impl Write, lines: &Receiver<Vec<u8>>) {
     }
 }
 
-fn read_lines(mut stdout: impl Read, number: u64, events: &Sender<Event>) {
-    let mut line = Vec::new();
-    let mut chunk = vec![0; 64 * 1024];
-    while let Ok(length @ 1..) = stdout.read(&mut chunk) {
-        let mut bytes = chunk[..length].to_vec();
-        if broken(Mutant::DecodesEachRead) {
-            bytes = String::from_utf8_lossy(&bytes).into_owned().into_bytes();
-        }
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            line.extend_from_slice(piece);
-            if broken(Mutant::LineLimit) && line.len() > 64 * 1024 {
-                line.clear();
+/// Cuts the output of the agent into lines.
+struct Lines {
+    number: u64,
+    events: Sender<Event>,
+    limit: usize,
+    line: Vec<u8>,
+    /// The rest of the line is left out.
+    is_too_long: bool,
+}
+
+impl Lines {
+    fn read(mut self, mut stdout: impl Read) {
+        let mut chunk = vec![0; 64 * 1024];
+        while let Ok(length @ 1..) = stdout.read(&mut chunk) {
+            let mut bytes = chunk[..length].to_vec();
+            if broken(Mutant::DecodesEachRead) {
+                bytes = String::from_utf8_lossy(&bytes).into_owned().into_bytes();
             }
-            if line.ends_with(b"\n") {
-                if events
-                    .send(Event::Line(number, std::mem::take(&mut line)))
-                    .is_err()
-                {
-                    return;
+            for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+                self.add(piece);
+                if broken(Mutant::LongLineIsFatal) && self.is_too_long {
+                    return self.tell(Event::End(self.number));
                 }
-                if broken(Mutant::OneLineEachRead) {
+                if broken(Mutant::OneLineEachRead) && piece.ends_with(b"\n") {
                     break;
                 }
             }
         }
+        // What an agent wrote last may lack its line feed.
+        if !broken(Mutant::LastLineLost) && !self.line.is_empty() {
+            self.tell(Event::Line(self.number, self.line.clone()));
+        }
+        self.tell(Event::End(self.number));
     }
-    let _closed = events.send(Event::End(number));
+
+    fn add(&mut self, piece: &[u8]) {
+        self.line.extend_from_slice(piece);
+        if self.line.len() > self.limit && !broken(Mutant::LongLineRead) {
+            self.is_too_long = true;
+        }
+        if self.is_too_long || broken(Mutant::LineLimit) && self.line.len() > 64 * 1024 {
+            self.line.clear();
+        }
+        if !piece.ends_with(b"\n") {
+            if broken(Mutant::LongLineCut) {
+                self.is_too_long = false;
+            }
+            return;
+        }
+        if std::mem::take(&mut self.is_too_long) {
+            self.tell(Event::LongLine(self.number));
+        } else {
+            let line = std::mem::take(&mut self.line);
+            self.tell(Event::Line(self.number, line));
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // The receiver is gone when the program ends.
+        let _ended = self.events.send(event);
+    }
 }
 
 fn read_stderr(mut pipe: impl Read, tail: &Mutex<Vec<u8>>) {

@@ -86,17 +86,25 @@ impl Player {
             invalid: send.invalid.clone(),
         };
         Ok(match &send.message {
-            Message::Reply { label, answer, id } => {
+            Message::Reply {
+                label,
+                answer,
+                id,
+                id_as_string,
+            } => {
                 let request = self.request(label)?;
                 // An answer under another id is none to this request.
                 if id.is_none() {
                     let gate = &mut self.process()?.gate;
                     gate.answered(&request.method, request.params.as_ref(), answer);
                 }
-                let id = id.as_ref().unwrap_or(&request.id);
+                let mut id = id.as_ref().unwrap_or(&request.id).clone();
+                if *id_as_string && id.is_number() {
+                    id = id.to_string().into();
+                }
                 vec![Line {
                     answers: Some(request.method),
-                    ..line(message::response(id, answer))
+                    ..line(message::response(&id, answer))
                 }]
             }
             Message::Ask {

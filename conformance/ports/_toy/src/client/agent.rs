@@ -1,110 +1,139 @@
-//! What the agent asks, tells and answers.
+//! What the agent tells and answers.
 
-use std::time::Instant;
-
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Client, Lane, Pending};
+use crate::line::Line;
 use crate::mutant::{Mutant, broken};
-use crate::turn::{Reply, choose, rejected};
+use crate::turn::{Reply, fields, rejected};
 
 impl Client {
-    /// Every request is answered at once: in a turn, between turns, and for sessions we do not know.
-    pub(super) fn handle_request(&mut self, method: &str, id: &Value, params: &Value) {
-        let mut id = id.clone();
-        if broken(Mutant::StringIdAsNumber)
-            && let Some(number) = id.as_str().and_then(|id| id.parse::<u64>().ok())
-        {
-            id = json!(number);
-        }
-        if broken(Mutant::RequestIdNotEchoed) {
-            id = json!(self.next_id);
-        }
-        if broken(Mutant::ZeroIsNoId) && id == 0 {
-            return;
-        }
-        let answer = match method {
-            "session/request_permission" => self
-                .permission_outcome(params)
-                .map(|result| json!({"result": result})),
-            _ if broken(Mutant::UnknownRequestIgnored) => None,
-            _ if broken(Mutant::UnknownRequestIsSuccess) => Some(json!({"result": {}})),
-            _ => Some(
-                json!({"error": {"code": -32601, "message": format!("method not found: {method}")}}),
-            ),
+    /// One line of the agent. What is no message is passed over.
+    pub fn handle_line(&mut self, line: &[u8]) {
+        let message = match Line::read(line) {
+            Line::Message(message) => message,
+            Line::Blank => return,
+            Line::Noise(text) => return self.handle_noise(&text),
         };
-        if let Some(mut answer) = answer {
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = id;
-            self.process.send(&answer);
-        }
-    }
-
-    /// The result for a permission request. Only mutants leave one unanswered.
-    fn permission_outcome(&mut self, params: &Value) -> Option<Value> {
-        let session = params["sessionId"].as_str();
-        let lane = self
-            .lanes
-            .values()
-            .find(|lane| lane.session.as_deref() == session);
-        let turn = lane.and_then(|lane| lane.running.as_ref());
-        let options = &params["options"];
-        if broken(Mutant::PermissionNeedsKnownSession) && lane.is_none()
-            || broken(Mutant::PermissionNeedsTurn) && turn.is_none()
-            || broken(Mutant::NothingOfferedUnanswered) && *options == json!([])
-        {
-            return None;
-        }
-        if broken(Mutant::UnknownOptionKindIsFatal)
-            && options
-                .as_array()?
-                .iter()
-                .any(|option| option["kind"].is_null())
-        {
-            return None;
-        }
-        let cancelled = turn.is_some_and(|turn| turn.cancelled_as.is_some());
-        let refuses = cancelled && !broken(Mutant::PermissionAfterCancelAllowed);
-        Some(
-            match choose(self.options.policy, options).filter(|_| !refuses) {
-                Some(option) if broken(Mutant::FlatOutcome) => {
-                    json!({"outcome": "selected", "optionId": option})
+        self.heard = true;
+        // The two ends count their ids apart, so only the method tells a request from a response.
+        let id_is_ours = message["id"]
+            .as_u64()
+            .is_some_and(|id| self.pending.contains_key(&id));
+        match message["method"].as_str() {
+            Some(method) if !(broken(Mutant::IdBeforeMethod) && id_is_ours) => {
+                match message.get("id") {
+                    Some(id) => self.handle_request(method, id, &message["params"]),
+                    None if method == "session/update" => self.handle_update(&message["params"]),
+                    None if broken(Mutant::UnknownNotificationIsFatal) => self.handle_end(),
+                    None => {}
                 }
-                Some(option) => json!({"outcome": {"outcome": "selected", "optionId": option}}),
-                None => json!({"outcome": {"outcome": "cancelled"}}),
-            },
-        )
+            }
+            _ => self.handle_response(&message),
+        }
     }
 
-    pub(super) fn handle_update(&mut self, params: &Value) {
-        let session = params["sessionId"].as_str();
-        let is_it = |lane: &&mut Lane| {
+    /// A line that was too long to be read.
+    pub fn handle_long_line(&mut self) {
+        self.handle_noise("(a line that was too long)");
+    }
+
+    fn handle_noise(&mut self, text: &str) {
+        if broken(Mutant::NoiseIsFatal) {
+            return self.handle_end();
+        }
+        if !self.heard {
+            self.noise.push_str(text);
+            self.noise.push('\n');
+        }
+        self.count("noise");
+    }
+
+    /// The agent closed its output: it is gone, or as good as gone.
+    pub fn handle_end(&mut self) {
+        if self.over.is_none() && !broken(Mutant::EndOfOutputIgnored) {
+            let mut found = self.process.post_mortem();
+            if !self.heard && !broken(Mutant::NoiseNotShown) {
+                // An agent that never spoke the protocol may have said why in its own words.
+                let tail = found["stderr_tail"].as_str().unwrap_or_default();
+                found["stderr_tail"] = format!("{}{tail}", self.noise).into();
+            }
+            self.finish(("agent_exited", fields(found)));
+        }
+    }
+
+    /// Counts what came on the connection and belongs to no session, for each turn that runs.
+    pub(super) fn count(&mut self, name: &'static str) {
+        let running = |lane: &&mut Lane| lane.running.is_some();
+        for lane in self.lanes.values_mut().filter(running) {
+            lane.output.count(name);
+        }
+    }
+
+    pub(super) fn lane_of(&self, session: Option<&str>) -> Option<String> {
+        let is_it = |lane: &Lane| {
             lane.session.is_some()
                 && (lane.session.as_deref() == session || broken(Mutant::AnySessionCounts))
         };
-        let Some(lane) = self.lanes.values_mut().find(is_it) else {
+        let found = self.lanes.iter().find(|(_, lane)| is_it(lane));
+        found.map(|(name, _)| name.clone())
+    }
+
+    fn handle_update(&mut self, params: &Value) {
+        let update = &params["update"];
+        let Some(name) = self.lane_of(params["sessionId"].as_str()) else {
             if broken(Mutant::EarlyUpdateIsFatal) {
                 self.handle_end();
             }
+            if broken(Mutant::AnySessionKeepsTurn) {
+                self.restart_idle("main");
+            }
+            return self.count("other_sessions");
+        };
+        let Some(lane) = self.lanes.get_mut(&name) else {
             return;
         };
-        lane.output.add(&params["update"]);
-        if let Some(turn) = &mut lane.running
-            && turn.cancelled_as.is_none()
-            && !broken(Mutant::IdleNotRestarted)
-        {
-            turn.idle_at = turn.idle_timeout.map(|idle| Instant::now() + idle);
+        let is_message = update["sessionUpdate"] == "agent_message_chunk";
+        match &mut lane.running {
+            Some(turn) => {
+                let cancelled = turn.cancel.as_mut().map(|cancel| cancel.goes_on = true);
+                if cancelled.is_some() && is_message && !broken(Mutant::TextAfterCancelKept) {
+                    lane.output.count("outside_turn");
+                } else if lane.output.add(update) && lane.settling.is_some() {
+                    lane.settle_again();
+                    self.was_late = true;
+                }
+            }
+            None => {
+                if broken(Mutant::TextNotCleared) {
+                    lane.output.add(update);
+                }
+                if is_message {
+                    lane.outside_turn += u64::from(!broken(Mutant::LateTextNotCounted));
+                    self.was_late |= lane.used && !broken(Mutant::LatenessForgotten);
+                }
+            }
         }
-        if broken(Mutant::OddUpdateIsFatal) && params["update"]["sessionUpdate"].is_null() {
+        self.restart_idle(&name);
+        if broken(Mutant::OddUpdateIsFatal) && update["sessionUpdate"].is_null()
+            || broken(Mutant::NullInUpdateIsFatal) && has_null(update)
+        {
             self.handle_end();
         }
     }
 
-    pub(super) fn handle_response(&mut self, message: &Value) {
-        let Some(pending) = message["id"]
-            .as_u64()
-            .and_then(|id| self.pending.remove(&id))
-        else {
+    fn handle_response(&mut self, message: &Value) {
+        let id = match &message["id"] {
+            // Some agents answer the request 3 as "3".
+            Value::String(text) if !broken(Mutant::AnswerIdMustBeNumber) => text.parse().ok(),
+            id => id.as_u64(),
+        };
+        let pending = if broken(Mutant::SecondAnswerCounts) {
+            id.and_then(|id| self.pending.get(&id).cloned())
+        } else {
+            id.and_then(|id| self.pending.remove(&id))
+        };
+        let Some(pending) = pending else {
             let fatal = if message["id"].is_null() {
                 Mutant::NullIdIsFatal
             } else {
@@ -119,22 +148,32 @@ impl Client {
         let reply = match (message.get("result"), error) {
             (Some(result), None) => Reply::Result(result.clone()),
             (None, Some(error)) if error["code"].is_i64() => Reply::Error(error.clone()),
+            (None, Some(error)) if broken(Mutant::ErrorCodeNotChecked) => {
+                Reply::Error(error.clone())
+            }
             _ if broken(Mutant::MalformedAnswerIsFatal) => return self.handle_end(),
             _ => Reply::Invalid,
         };
         match pending {
             Pending::Initialize => self.initialized(reply),
+            Pending::Authenticate(lane) => self.authenticate_answered(&lane, reply),
             Pending::NewSession(lane) => self.session_opened(&lane, reply),
             Pending::SetMode(lane) => match reply {
-                Reply::Error(error) if !broken(Mutant::ModeErrorIgnored) => {
-                    self.lane_failed(
-                        &lane,
-                        rejected("session/set_mode", &error, &self.auth_methods),
-                    );
+                Reply::Error(error) if self.is_mode_required() => {
+                    let failure = rejected("session/set_mode", &error, &self.auth_methods);
+                    self.lane_failed(&lane, failure);
+                }
+                Reply::Result(Value::Null) if broken(Mutant::ModeAnswerMustBeObject) => {
+                    self.handle_end();
                 }
                 _ => self.lane_opened(&lane),
             },
-            Pending::Prompt(lane) => self.turn_ended(&lane, reply),
+            Pending::Prompt(lane) => self.prompt_answered(&lane, reply),
         }
     }
+}
+
+fn has_null(value: &Value) -> bool {
+    let members = value.as_object().into_iter().flat_map(|all| all.values());
+    members.into_iter().any(Value::is_null)
 }

@@ -1,6 +1,6 @@
 //! From the first message to an open lane.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Client, Pending};
 use crate::mutant::{Mutant, broken};
@@ -17,24 +17,39 @@ impl Client {
             Reply::Error(error) => return self.finish(rejected("initialize", &error, &[])),
             Reply::Invalid => return self.finish(invalid("initialize")),
         };
-        let capabilities = &result["agentCapabilities"];
-        if result["protocolVersion"] != 1 && !broken(Mutant::AcceptsAnyVersion) {
-            return self.finish((
-                "protocol_version",
-                fields(json!({"answered": result["protocolVersion"]})),
-            ));
+        let version = &result["protocolVersion"];
+        let is_one = *version == 1
+            || broken(Mutant::VersionReadLoosely)
+                && (*version == "1" || *version == true || version.is_null());
+        if !is_one && !broken(Mutant::AcceptsAnyVersion) {
+            let found = fields(json!({"answered": version}));
+            return self.finish(("protocol_version", found));
         }
+        let capabilities = &result["agentCapabilities"];
+        let strict = broken(Mutant::CapabilitiesMustFit);
         if broken(Mutant::CapabilitiesRequired) && result.get("agentCapabilities").is_none()
             || broken(Mutant::NullIsFatal)
                 && capabilities.is_null()
                 && result.get("agentCapabilities").is_some()
+            || strict && capabilities["loadSession"].is_string()
             || broken(Mutant::UnknownFieldIsFatal) && result.get("motd").is_some()
         {
             return self.finish(invalid("initialize"));
         }
         let methods = result["authMethods"].as_array().into_iter().flatten();
         self.auth_methods = methods.map(|method| method["id"].clone()).collect();
-        self.new_session("main");
+        self.initialized = true;
+        if broken(Mutant::AuthenticatesUnasked)
+            && let Some(method) = &self.options.authenticate
+        {
+            let params = json!({"methodId": method});
+            let pending = Pending::Authenticate("main".to_owned());
+            return self.request("authenticate", params, pending);
+        }
+        let names: Vec<String> = self.lanes.keys().cloned().collect();
+        for name in names {
+            self.new_session(&name);
+        }
     }
 
     pub(super) fn new_session(&mut self, lane: &str) {
@@ -46,68 +61,136 @@ impl Client {
     }
 
     pub(super) fn session_opened(&mut self, lane: &str, reply: Reply) {
-        let session = match reply {
+        let result = match reply {
             Reply::Error(_) if broken(Mutant::SessionNewRetried) && self.next_id < 3 => {
                 return self.new_session(lane);
             }
-            Reply::Error(error) => {
-                return self.lane_failed(lane, rejected("session/new", &error, &self.auth_methods));
-            }
-            Reply::Result(result) => {
-                let otherwise = broken(Mutant::MissingSessionIdIsEmpty).then_some("");
-                result["sessionId"]
-                    .as_str()
-                    .or(otherwise)
-                    .map(str::to_owned)
-            }
-            Reply::Invalid => None,
+            Reply::Error(error) => return self.session_refused(lane, &error),
+            Reply::Result(result) => result,
+            Reply::Invalid => return self.lane_failed(lane, invalid("session/new")),
         };
-        let Some(session) = session else {
+        let session = match result["sessionId"].as_str() {
+            Some(session) => session.to_owned(),
+            None if broken(Mutant::MissingSessionIdIsEmpty) => String::new(),
+            None => return self.lane_failed(lane, invalid("session/new")),
+        };
+        let known = |other: &super::Lane| other.session.as_ref() == Some(&session);
+        if self.lanes.values().any(known)
+            && !broken(Mutant::SharedSessionAccepted)
+            && !broken(Mutant::SessionEachTurn)
+        {
             return self.lane_failed(lane, invalid("session/new"));
-        };
+        }
         let Some(opened) = self.lanes.get_mut(lane) else {
             // The lane was given up, and nobody waits for this session.
             return;
         };
+        let reopened = opened.session.is_none() && self.ready;
         opened.session = Some(session.clone());
-        match self.options.mode.clone() {
-            Some(mode) if !broken(Mutant::ModeNotSent) => {
-                let params = json!({"sessionId": session, "modeId": mode});
-                self.request(
-                    "session/set_mode",
-                    params,
-                    Pending::SetMode(lane.to_owned()),
-                );
+        let Some(mode) = self.options.mode.clone() else {
+            return self.lane_opened(lane);
+        };
+        if broken(Mutant::ModeNotSent) || broken(Mutant::ModeSetOnce) && reopened {
+            return self.lane_opened(lane);
+        }
+        if let Some(offered) = result["modes"]["availableModes"].as_array()
+            && !broken(Mutant::OfferedModesIgnored)
+            && !offered.iter().any(|one| one["id"] == *mode)
+        {
+            return if self.is_mode_required() {
+                self.lane_failed(lane, mode_not_offered(&mode, offered))
+            } else {
+                self.lane_opened(lane)
+            };
+        }
+        let params = json!({"sessionId": session, "modeId": mode});
+        self.request(
+            "session/set_mode",
+            params,
+            Pending::SetMode(lane.to_owned()),
+        );
+    }
+
+    /// Logs in once, if the host said how and the agent offers it.
+    fn session_refused(&mut self, lane: &str, error: &Value) {
+        let offered = |method: &&String| {
+            self.auth_methods.iter().any(|one| *one == ***method)
+                || broken(Mutant::LoginNotOfferedIsTried)
+        };
+        let method = self.options.authenticate.as_ref().filter(offered).cloned();
+        match method {
+            Some(method)
+                if error["code"] == -32000
+                    && (!self.authenticated || broken(Mutant::AuthenticatesAgain))
+                    && !broken(Mutant::NeverAuthenticates) =>
+            {
+                self.authenticated = true;
+                let params = json!({"methodId": method});
+                let pending = Pending::Authenticate(lane.to_owned());
+                self.request("authenticate", params, pending);
             }
-            _ => self.lane_opened(lane),
+            _ => {
+                let failure = rejected("session/new", error, &self.auth_methods);
+                self.lane_failed(lane, failure);
+            }
         }
     }
 
+    pub(super) fn authenticate_answered(&mut self, lane: &str, reply: Reply) {
+        match reply {
+            Reply::Error(error) if !broken(Mutant::LoginErrorIgnored) => {
+                let failure = rejected("authenticate", &error, &self.auth_methods);
+                self.lane_failed(lane, failure);
+            }
+            Reply::Invalid => self.lane_failed(lane, invalid("authenticate")),
+            Reply::Result(_) | Reply::Error(_) => self.new_session(lane),
+        }
+    }
+
+    pub(super) fn is_mode_required(&self) -> bool {
+        (self.options.mode_required || broken(Mutant::ModeAlwaysRequired))
+            && !broken(Mutant::ModeErrorIgnored)
+    }
+
     pub(super) fn lane_opened(&mut self, name: &str) {
+        self.ready = true;
         if let Some(lane) = self.lanes.get_mut(name)
             && let Some(opening) = lane.opening.take()
+            && let Some(seq) = opening.seq
         {
-            succeed(&opening.seq, json!({"session_id": lane.session}));
+            succeed(&seq, json!({"session_id": lane.session}));
         }
         self.start_waiting();
     }
 
-    /// A first lane that cannot be opened leaves nothing to work with; a later one fails alone.
+    /// A first lane that cannot be opened leaves nothing to work with; a later one fails alone. Where a
+    /// turn wanted the session, the turn fails.
     pub(super) fn lane_failed(&mut self, name: &str, failure: Failure) {
-        if name == "main" || broken(Mutant::LaneErrorIsFatal) {
+        if !self.ready || broken(Mutant::LaneErrorIsFatal) {
             return self.finish(failure);
         }
-        let Some(lane) = self.lanes.remove(name) else {
+        let Some(lane) = self.lanes.get_mut(name) else {
             return;
         };
-        let turns = lane.waiting.into_iter().map(|turn| turn.seq);
-        for seq in lane
-            .opening
-            .map(|opening| opening.seq)
-            .into_iter()
-            .chain(turns)
-        {
+        lane.session = None;
+        let opening = lane.opening.take();
+        let turns = std::mem::take(&mut lane.waiting);
+        let seqs = turns.into_iter().map(|turn| turn.seq);
+        if let Some(seq) = opening.and_then(|opening| opening.seq) {
+            self.lanes.remove(name);
+            fail(&seq, failure.clone());
+        }
+        for seq in seqs {
             fail(&seq, failure.clone());
         }
     }
+}
+
+fn mode_not_offered(mode: &str, offered: &[Value]) -> Failure {
+    let ids: Vec<&str> = offered
+        .iter()
+        .filter_map(|one| one["id"].as_str())
+        .collect();
+    let message = format!("there is no mode {mode}; offered are {}", ids.join(", "));
+    ("invalid_options", fields(json!({"message": message})))
 }

@@ -1,0 +1,338 @@
+//! Turns: their start, their limits, their cancels and their end.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::{Client, Lane, Pending, Settling, with_partial};
+use crate::mutant::{Mutant, broken};
+use crate::options::Settle;
+use crate::output::Output;
+use crate::turn::{Cancel, Reply, Turn, settle};
+use crate::{fail, succeed};
+
+/// How long after the answer to its prompt text is waited for, again after each that comes.
+const SETTLE_WINDOW: Duration = Duration::from_millis(250);
+/// How long at most.
+const SETTLE_LIMIT: Duration = Duration::from_secs(2);
+
+/// How much longer a session may be silent while a tool runs or the host thinks about a permission.
+const IDLE_STRETCH: u32 = 6;
+
+impl Client {
+    /// Cancels the turn of the call `target`, whether it waits, runs or has ended.
+    pub fn cancel(&mut self, target: &Value) {
+        let mut running = None;
+        for (name, lane) in &mut self.lanes {
+            let waits_at = lane.waiting.iter().position(|turn| turn.seq == *target);
+            let runs = lane
+                .running
+                .as_ref()
+                .is_some_and(|turn| turn.seq == *target);
+            if let Some(turn) = waits_at.and_then(|at| lane.waiting.remove(at)) {
+                fail(&turn.seq, ("cancelled", Map::new()));
+            }
+            if runs
+                || broken(Mutant::CancelHitsRunningTurn) && waits_at.is_some()
+                || broken(Mutant::CancelsEndedTurn) && waits_at.is_none()
+            {
+                running = Some(name.clone());
+            }
+        }
+        if let Some(name) = running {
+            self.cancel_running(&name, "cancelled");
+        }
+    }
+
+    /// When `handle_timeout` has something to do next.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let lanes = self.lanes.values().flat_map(|lane| {
+            let opening = lane.opening.as_ref().and_then(|opening| opening.ends_at);
+            let settling = lane.settling.as_ref().map(|one| one.window_ends);
+            let turn = lane.running.as_ref().into_iter();
+            let turn = turn.flat_map(|turn| [turn.ends_at, turn.idle_at, turn.cancel_again_at()]);
+            turn.chain([opening, settling])
+        });
+        let asked = self.asked.iter().map(|asked| asked.ends_at);
+        lanes.chain(asked).flatten().min()
+    }
+
+    pub fn handle_timeout(&mut self) {
+        let now = Instant::now();
+        self.answer_overdue(now);
+        let names: Vec<String> = self.lanes.keys().cloned().collect();
+        for name in names {
+            match self.lanes.get_mut(&name).and_then(|lane| lane.due(now)) {
+                None => {}
+                Some(Due::Opening) => self.lane_failed(&name, ("startup_timeout", Map::new())),
+                Some(Due::Settled(reply)) => self.turn_ended(&name, reply),
+                Some(Due::Limit(kind)) => self.cancel_running(&name, kind),
+                Some(Due::CancelAgain) => self.send_cancel(&name),
+                Some(Due::GiveUp) => self.give_up(&name),
+            }
+        }
+    }
+
+    /// Sends the next prompt of each lane that is open and idle.
+    pub(super) fn start_waiting(&mut self) {
+        let names: Vec<String> = self.lanes.keys().cloned().collect();
+        for name in names {
+            let somebody_runs = self.lanes.values().any(|lane| lane.running.is_some());
+            let Some(lane) = self.lanes.get_mut(&name) else {
+                continue;
+            };
+            let idle = lane.opening.is_none()
+                && (lane.running.is_none() || broken(Mutant::PromptsNotQueued));
+            if !idle || lane.waiting.is_empty() || broken(Mutant::LanesSerialised) && somebody_runs
+            {
+                continue;
+            }
+            if lane.session.is_none() {
+                // The old one was given up.
+                let opening = self.opening(None);
+                if let Some(lane) = self.lanes.get_mut(&name) {
+                    lane.opening = Some(opening);
+                }
+                self.new_session(&name);
+                continue;
+            }
+            let Some(mut turn) = lane.waiting.pop_front() else {
+                continue;
+            };
+            if !broken(Mutant::TextNotCleared) {
+                lane.output = Output::default();
+            }
+            for _ in 0..std::mem::take(&mut lane.outside_turn) {
+                lane.output.count("outside_turn");
+            }
+            let now = Instant::now();
+            turn.ends_at = turn.deadline.map(|limit| now + limit);
+            turn.idle_at = turn.idle_timeout.map(|limit| now + limit);
+            let prompt = [json!({"type": "text", "text": turn.prompt})];
+            let params = json!({"sessionId": lane.session, "prompt": prompt});
+            lane.running = Some(turn);
+            lane.used = true;
+            if broken(Mutant::SessionEachTurn) {
+                self.new_session(&name);
+            }
+            self.request("session/prompt", params, Pending::Prompt(name));
+        }
+    }
+
+    /// The agent has answered the prompt. Text may still come, since some agents send it late.
+    pub(super) fn prompt_answered(&mut self, name: &str, reply: Reply) {
+        let now = Instant::now();
+        let mode = if broken(Mutant::SettleOptionIgnored) {
+            Settle::Adaptive
+        } else {
+            self.options.settle
+        };
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
+        let cancelled = lane
+            .running
+            .as_ref()
+            .is_some_and(|turn| turn.cancel.is_some());
+        let may_be_late = match (&reply, mode) {
+            (Reply::Error(_) | Reply::Invalid, _) | (_, Settle::Never) => false,
+            (_, Settle::Always) => true,
+            (Reply::Result(result), Settle::Adaptive) => {
+                self.was_late || lane.output.text().is_empty() && result["stopReason"] == "end_turn"
+            }
+        };
+        if cancelled || !may_be_late || broken(Mutant::LateTextNotAwaited) {
+            return self.turn_ended(name, reply);
+        }
+        if let Some(turn) = &mut lane.running {
+            (turn.ends_at, turn.idle_at) = (None, None);
+        }
+        lane.settling = Some(Settling {
+            reply,
+            window_ends: now + SETTLE_WINDOW,
+            ends_at: now + SETTLE_LIMIT,
+        });
+    }
+
+    pub(super) fn turn_ended(&mut self, name: &str, reply: Reply) {
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
+        let Some(turn) = lane.running.take() else {
+            return;
+        };
+        let failed = matches!(reply, Reply::Error(_));
+        let mut result = settle(&turn, &lane.output, reply, self.options.allow_empty_turn);
+        if let Err(("auth_required", fields)) = &mut result
+            && !broken(Mutant::AuthMethodsDropped)
+        {
+            fields.insert("methods".to_owned(), json!(self.auth_methods));
+        }
+        match result {
+            Ok(value) => succeed(&turn.seq, value),
+            Err(failure) => fail(&turn.seq, with_partial(failure, lane.output.text())),
+        }
+        if failed && broken(Mutant::PromptErrorEndsProcess) {
+            self.close();
+        }
+        if self.over.is_none() {
+            self.start_waiting();
+        }
+    }
+
+    /// Begins the idle limit of a lane anew.
+    pub(super) fn restart_idle(&mut self, name: &str) {
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
+        let asked = self.asked.iter().any(|one| one.session == lane.session);
+        let stretch = if lane.output.has_open_tools() && !broken(Mutant::ToolsMustBeQuick)
+            || asked && !broken(Mutant::HostMustBeQuick)
+        {
+            IDLE_STRETCH
+        } else {
+            1
+        };
+        let Some(turn) = lane.running.as_mut().filter(|turn| turn.cancel.is_none()) else {
+            return;
+        };
+        let now = Instant::now();
+        if lane.settling.is_none() && !broken(Mutant::IdleNotRestarted) {
+            turn.idle_at = turn.idle_timeout.map(|idle| now + idle * stretch);
+        }
+        if broken(Mutant::DeadlineStartsAgain) {
+            turn.ends_at = turn.deadline.map(|limit| now + limit * stretch);
+        }
+    }
+
+    /// Asks the agent to stop; its answer to the prompt then settles the turn as `kind`.
+    fn cancel_running(&mut self, name: &str, kind: &'static str) {
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
+        if let Some(settling) = lane.settling.take() {
+            // It was answered already.
+            return self.turn_ended(name, settling.reply);
+        }
+        if let Some(turn) = &mut lane.running {
+            if turn.cancel.is_some() {
+                if broken(Mutant::SecondCancelSent) {
+                    self.send_cancel(name);
+                }
+                return;
+            }
+            let grace = self.options.cancel_grace;
+            let now = Instant::now();
+            turn.cancel = Some(Cancel {
+                kind,
+                again_at: grace.map(|grace| now + grace / 2),
+                goes_on: broken(Mutant::CancelAlwaysRepeated),
+            });
+            turn.ends_at = grace
+                .filter(|_| !broken(Mutant::CancelWaitsForever))
+                .map(|grace| now + grace);
+            turn.idle_at = None;
+            if broken(Mutant::TimeoutWithoutCancel) && kind != "cancelled" {
+                return self.turn_ended(name, Reply::Invalid);
+            }
+        }
+        if broken(Mutant::CancelEndsProcess) {
+            return self.process.kill();
+        }
+        self.send_cancel(name);
+        if !broken(Mutant::CancelForgetsPermissions) {
+            self.cancel_asked(name);
+        }
+    }
+
+    fn send_cancel(&mut self, name: &str) {
+        let name = if broken(Mutant::CancelNamesFirstSession) {
+            "main"
+        } else {
+            name
+        };
+        let session = self.lanes.get(name).and_then(|lane| lane.session.clone());
+        if !broken(Mutant::CancelNotSent) {
+            let params = json!({"sessionId": session});
+            self.process
+                .send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params}));
+        }
+    }
+
+    /// The agent did not heed the cancel. The turn ends without it, and with the turn its session: what
+    /// still comes there could not be told from an answer to the next prompt.
+    fn give_up(&mut self, name: &str) {
+        if broken(Mutant::IgnoredCancelEndsProcess) {
+            return self.process.kill();
+        }
+        if !broken(Mutant::OldAnswerEndsNextTurn) {
+            let prompt = Pending::Prompt(name.to_owned());
+            self.pending.retain(|_, pending| *pending != prompt);
+        }
+        if let Some(lane) = self.lanes.get_mut(name)
+            && !broken(Mutant::SessionKeptAfterIgnoredCancel)
+            && let Some(session) = lane.session.take()
+        {
+            (lane.outside_turn, lane.used) = (0, false);
+            self.given_up.insert(session);
+        }
+        self.turn_ended(name, Reply::Invalid);
+    }
+}
+
+/// What a lane waited for that has come.
+enum Due {
+    Opening,
+    Settled(Reply),
+    Limit(&'static str),
+    CancelAgain,
+    GiveUp,
+}
+
+impl Lane {
+    fn due(&mut self, now: Instant) -> Option<Due> {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if let Some(opening) = &self.opening {
+            return is_due(opening.ends_at).then_some(Due::Opening);
+        }
+        if self
+            .settling
+            .as_ref()
+            .is_some_and(|one| one.window_ends <= now)
+        {
+            return self.settling.take().map(|one| Due::Settled(one.reply));
+        }
+        let turn = self.running.as_mut()?;
+        if let Some(cancel) = &mut turn.cancel {
+            if is_due(turn.ends_at) {
+                turn.ends_at = None;
+                return Some(Due::GiveUp);
+            }
+            let again = cancel.again_at.take_if(|at| *at <= now).is_some();
+            let wanted = cancel.goes_on && !broken(Mutant::CancelNotRepeated);
+            return (again && wanted).then_some(Due::CancelAgain);
+        }
+        if is_due(turn.ends_at) {
+            return Some(Due::Limit("deadline_exceeded"));
+        }
+        let kind = if broken(Mutant::IdleIsDeadline) {
+            "deadline_exceeded"
+        } else {
+            "idle_timeout"
+        };
+        is_due(turn.idle_at).then_some(Due::Limit(kind))
+    }
+
+    /// Text has come for a turn that was answered: more may follow.
+    pub(super) fn settle_again(&mut self) {
+        if let Some(settling) = &mut self.settling {
+            settling.window_ends = settling.ends_at.min(Instant::now() + SETTLE_WINDOW);
+        }
+    }
+}
+
+impl Turn {
+    fn cancel_again_at(&self) -> Option<Instant> {
+        self.cancel.as_ref().and_then(|cancel| cancel.again_at)
+    }
+}

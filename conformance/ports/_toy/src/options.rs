@@ -1,0 +1,94 @@
+//! What the host asks for in `load`.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::permission::{Choices, Policy};
+use crate::turn::fields;
+
+/// How long a cancelled turn may go on before its session is given up.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// How long the host may think about a permission.
+const PERMISSION_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+pub struct Options {
+    pub cwd: PathBuf,
+    pub mode: Option<String>,
+    pub mode_required: bool,
+    pub authenticate: Option<String>,
+    pub restart: bool,
+    pub policy: Policy,
+    pub choices: Choices,
+    /// What the host will say when it is asked about a permission, in this order.
+    pub permission_answers: VecDeque<Value>,
+    pub permission_timeout: Option<Duration>,
+    /// The results of the vendors' own requests, by method.
+    pub request_answers: Map<String, Value>,
+    pub settle: Settle,
+    pub startup_timeout: Option<Duration>,
+    pub deadline: Option<Duration>,
+    pub idle_timeout: Option<Duration>,
+    pub cancel_grace: Option<Duration>,
+    pub allow_empty_turn: bool,
+}
+
+/// When the client waits for text that comes after the answer to its prompt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    Never,
+    Always,
+    /// Where the answer is empty, and with an agent that has been late before.
+    Adaptive,
+}
+
+impl Options {
+    pub fn read(args: &Value, cwd: PathBuf) -> Options {
+        let answers = args["permission_answers"].as_array();
+        Options {
+            cwd,
+            mode: text(args, "mode"),
+            mode_required: args["mode_required"] != false,
+            authenticate: text(args, "authenticate"),
+            restart: args["restart"] == true,
+            policy: match args["permission"].as_str() {
+                Some("allow_once") => Policy::AllowOnce,
+                Some("reject") => Policy::Reject,
+                Some("ask") => Policy::Ask,
+                _ => Policy::FirstAllow,
+            },
+            choices: match args["choices"].as_str() {
+                Some("reject") => Choices::Reject,
+                _ => Choices::First,
+            },
+            permission_answers: answers.into_iter().flatten().cloned().collect(),
+            permission_timeout: limit(args, "permission_timeout_ms")
+                .unwrap_or(Some(PERMISSION_TIMEOUT)),
+            request_answers: fields(args["request_answers"].clone()),
+            settle: match args["settle"].as_str() {
+                Some("never") => Settle::Never,
+                Some("always") => Settle::Always,
+                _ => Settle::Adaptive,
+            },
+            startup_timeout: limit(args, "startup_timeout_ms").flatten(),
+            deadline: limit(args, "deadline_ms").flatten(),
+            idle_timeout: limit(args, "idle_timeout_ms").flatten(),
+            cancel_grace: limit(args, "cancel_grace_ms").unwrap_or(Some(CANCEL_GRACE)),
+            allow_empty_turn: args["allow_empty_turn"] == true,
+        }
+    }
+}
+
+/// A time limit of the driver protocol: absent keeps the default, and 0 is no limit.
+pub fn limit(args: &Value, name: &str) -> Option<Option<Duration>> {
+    let millis = args[name].as_u64()?;
+    Some((millis > 0).then(|| Duration::from_millis(millis)))
+}
+
+fn text(args: &Value, name: &str) -> Option<String> {
+    args[name].as_str().map(str::to_owned)
+}
