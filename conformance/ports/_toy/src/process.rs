@@ -208,9 +208,6 @@ impl Lines {
             }
             for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
                 self.add(piece);
-                if broken(Mutant::LongLineIsFatal) && self.is_too_long {
-                    return self.tell(Event::End(self.number));
-                }
                 if broken(Mutant::OneLineEachRead) && piece.ends_with(b"\n") {
                     break;
                 }
@@ -225,24 +222,24 @@ impl Lines {
 
     fn add(&mut self, piece: &[u8]) {
         self.line.extend_from_slice(piece);
-        if self.line.len() > self.limit && !broken(Mutant::LongLineRead) {
+        if self.line.len() > self.limit && broken(Mutant::LongLineCut) {
+            self.line.drain(..self.limit);
+        } else if self.line.len() > self.limit && !broken(Mutant::LongLineRead) {
             self.is_too_long = true;
         }
         if self.is_too_long || broken(Mutant::LineLimit) && self.line.len() > 64 * 1024 {
             self.line.clear();
         }
         if !piece.ends_with(b"\n") {
-            if broken(Mutant::LongLineCut) {
-                self.is_too_long = false;
-            }
             return;
         }
-        if std::mem::take(&mut self.is_too_long) {
-            self.tell(Event::LongLine(self.number));
-        } else {
-            let line = std::mem::take(&mut self.line);
-            self.tell(Event::Line(self.number, line));
-        }
+        let line = std::mem::take(&mut self.line);
+        let is_too_long = std::mem::take(&mut self.is_too_long);
+        self.tell(match is_too_long {
+            true if broken(Mutant::LongLineIsFatal) => Event::End(self.number),
+            true => Event::LongLine(self.number),
+            false => Event::Line(self.number, line),
+        });
     }
 
     fn tell(&self, event: Event) {
