@@ -215,6 +215,8 @@ pub struct Connection {
     pending: HashMap<u64, Call>,
     lanes: BTreeMap<LaneId, Lane>,
     lane_of_session: HashMap<String, LaneId>,
+    /// Sessions that no lane uses any more, the latest of them.
+    given_up: VecDeque<String>,
     turns: HashMap<TurnId, Turn>,
     login: Login,
     stuck: bool,
@@ -243,6 +245,7 @@ impl Connection {
             pending: HashMap::new(),
             lanes: BTreeMap::new(),
             lane_of_session: HashMap::new(),
+            given_up: VecDeque::new(),
             turns: HashMap::new(),
             login: Login::NotTried,
             stuck: false,
@@ -322,7 +325,7 @@ impl Connection {
     pub fn handle_line(&mut self, line: &[u8], now: Instant) {
         self.trace("receive", line);
         if self.is_open() {
-            self.handle_message(&String::from_utf8_lossy(line), now);
+            self.handle_text(&String::from_utf8_lossy(line), now);
         }
     }
 
@@ -387,7 +390,7 @@ impl Connection {
             Timer::Pause(lane) => self.start_next(lane, now),
             Timer::Idle(turn) => self.idle_timeout(turn, now),
             Timer::Deadline(turn) => self.deadline(turn, now),
-            Timer::CancelAgain(turn) => self.cancel_again(turn, now),
+            Timer::CancelAgain(turn) => self.cancel_again(turn),
             Timer::CancelGrace(turn) => self.cancel_grace_over(turn, now),
             Timer::Settle(turn) => self.settled(turn, now),
             Timer::Asked(key) => self.asked_timeout(key),

@@ -142,7 +142,8 @@ impl LoadOptions {
 
     /// Asks the host about each permission request. The function runs on a thread of its own, so it may
     /// take its time; what it does not answer within
-    /// [`permission_timeout`](LoadOptions::permission_timeout), or panics at, is refused.
+    /// [`permission_timeout`](LoadOptions::permission_timeout), or panics at, is refused. It may use the
+    /// model, but a turn of the lane that asks only starts when this one is over.
     #[must_use]
     pub fn ask_permission(
         mut self,

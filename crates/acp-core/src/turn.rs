@@ -119,6 +119,8 @@ pub(crate) struct Turn {
     pub(crate) prompt: Vec<ContentBlock>,
     pub(crate) cancel: Option<CancelCause>,
     pub(crate) last_activity: Instant,
+    /// Whether the agent went on after it was told to cancel.
+    pub(crate) went_on: bool,
     pub(crate) answer: Option<Answer>,
     pub(crate) dropped: Dropped,
     /// The connection's counts when the prompt went out.
@@ -146,6 +148,7 @@ impl Turn {
             prompt,
             cancel: None,
             last_activity: now,
+            went_on: false,
             answer: None,
             dropped: Dropped::default(),
             stray_before: Stray::default(),
@@ -163,6 +166,12 @@ impl Turn {
 
     pub(crate) fn has_open_tools(&self) -> bool {
         !self.open_tools.is_empty()
+    }
+
+    /// The session has shown a sign of life.
+    pub(crate) fn touch(&mut self, now: Instant) {
+        self.last_activity = now;
+        self.went_on |= self.cancel.is_some();
     }
 
     /// Takes one update of the turn's session.

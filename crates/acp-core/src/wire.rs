@@ -104,33 +104,59 @@ pub(crate) enum Outcome<'a> {
     Malformed(&'static str),
 }
 
-impl<'a> Frame<'a> {
-    /// Reads one line. Never fails: what is no message is [`Frame::Noise`].
-    pub(crate) fn parse(line: &'a str) -> Self {
-        let text = line.trim_start_matches('\u{feff}').trim();
-        if text.is_empty() {
-            return Self::Blank;
-        }
-        if let Some(frame) = Self::parse_object(text) {
-            return frame;
-        }
-        // A log line without a newline of its own is glued in front of a message: the message
-        // counts, from the last place where one can begin.
-        let start = text.rmatch_indices(r#"{"jsonrpc""#).next();
-        match start.and_then(|(at, _)| Self::parse_object(&text[at..])) {
-            Some(frame) => frame,
-            None => Self::Noise,
-        }
-    }
+/// Messages that are looked for in a line that is not one message by itself.
+const MAX_GLUED: usize = 64;
 
-    fn parse_object(text: &'a str) -> Option<Self> {
-        if !text.starts_with('{') {
-            return None;
-        }
-        serde_json::from_str::<Members<'a>>(text)
-            .ok()
-            .map(Members::classify)
+/// Reads one line and calls `each` for what is in it, in order: one message, almost always. What is no
+/// message is [`Frame::Noise`]; nothing fails.
+pub(crate) fn parse_line<'a>(line: &'a str, mut each: impl FnMut(Frame<'a>)) {
+    let text = line.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return each(Frame::Blank);
     }
+    match Members::read(text) {
+        Some((members, end)) if end == text.len() => each(members.classify()),
+        _ => parse_glued(text, each),
+    }
+}
+
+/// A log line without a newline of its own is glued in front of a message, or a message lacks its newline:
+/// the messages count, and the rest is noise.
+fn parse_glued<'a>(text: &'a str, mut each: impl FnMut(Frame<'a>)) {
+    let mut noise = false;
+    let mut rest = text;
+    for _ in 0..MAX_GLUED {
+        let Some(start) = rest.find(r#"{"jsonrpc""#) else {
+            break;
+        };
+        noise |= !rest[..start].trim().is_empty();
+        rest = &rest[start..];
+        let Some((members, end)) = Members::read(rest) else {
+            noise = true;
+            rest = &rest[1..];
+            continue;
+        };
+        match members.classify() {
+            // An agent that logs what it reads shows us our own lines.
+            Frame::Request { method, .. } | Frame::Notification { method, .. }
+                if is_our_own(&method) =>
+            {
+                noise = true;
+            }
+            frame => each(frame),
+        }
+        rest = &rest[end..];
+    }
+    if noise || !rest.trim().is_empty() {
+        each(Frame::Noise);
+    }
+}
+
+/// Whether only a client sends this method.
+fn is_our_own(method: &str) -> bool {
+    matches!(method, "initialize" | "authenticate")
+        || (method.starts_with("session/")
+            && !matches!(method, "session/update" | "session/request_permission"))
 }
 
 /// The members of a message that decide what it is.
@@ -144,6 +170,16 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
+    /// Reads the object at the beginning of the text; how long it is.
+    fn read(text: &'a str) -> Option<(Self, usize)> {
+        if !text.starts_with('{') {
+            return None;
+        }
+        let mut values = serde_json::Deserializer::from_str(text).into_iter();
+        let members = values.next()?.ok()?;
+        Some((members, values.byte_offset()))
+    }
+
     fn classify(self) -> Frame<'a> {
         let id = self.id.map(RequestId::from_raw);
         if let Some(raw) = self.method {
@@ -299,12 +335,22 @@ mod tests {
     use super::*;
 
     fn kind(line: &str) -> String {
-        match Frame::parse(line) {
+        kinds(line).join(" + ")
+    }
+
+    fn kinds(line: &str) -> Vec<String> {
+        let mut kinds = Vec::new();
+        parse_line(line, |frame| kinds.push(name(&frame)));
+        kinds
+    }
+
+    fn name(frame: &Frame<'_>) -> String {
+        match frame {
             Frame::Request { id, method, .. } => format!("request {id} {method}"),
             Frame::InvalidRequest { id } => format!("invalid request {id}"),
             Frame::Notification { method, .. } => format!("notification {method}"),
             Frame::Response { id, outcome } => {
-                let id = id.map_or("none".to_owned(), |id| id.to_string());
+                let id = id.as_ref().map_or("none".to_owned(), RequestId::to_string);
                 match outcome {
                     Outcome::Result(raw) => format!("result {id} {}", raw.get()),
                     Outcome::Error(raw) => format!("error {id} {}", raw.get()),
@@ -359,11 +405,33 @@ mod tests {
     #[test]
     fn other_framings_are_read() {
         assert_eq!(kind("\u{feff}{\"id\":1,\"result\":0}\r"), "result 1 0");
+    }
+
+    #[test]
+    fn messages_are_found_where_a_newline_is_missing() {
+        let one = r#"{"jsonrpc":"2.0","id":1,"result":0}"#;
+        let nested = r#"{"jsonrpc":"2.0","id":2,"result":{"jsonrpc":"2.0","id":9,"result":9}}"#;
+        let ours = r#"{"jsonrpc":"2.0","id":3,"method":"session/prompt"}"#;
+        let read = |text: &str| kinds(text).join(" + ");
         assert_eq!(
-            kind("\u{1b}[2KLoading... {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":0}"),
-            "result 1 0"
+            read(&format!("\u{1b}[2KLoading... {one}")),
+            "result 1 0 + noise"
         );
-        assert_eq!(kind("echo {\"jsonrpc\":\"2.0\",\"id\":1"), "noise");
+        assert_eq!(read(&format!("{one}{one}")), "result 1 0 + result 1 0");
+        assert_eq!(read(&format!("{one} done")), "result 1 0 + noise");
+        let inner = r#"{"jsonrpc":"2.0","id":9,"result":9}"#;
+        assert_eq!(
+            read(&format!("log: {nested}")),
+            format!("result 2 {inner} + noise")
+        );
+        assert_eq!(
+            read(&format!("log: {nested}{one}")),
+            format!("result 2 {inner} + result 1 0 + noise")
+        );
+        assert_eq!(read(&format!("received {ours}")), "noise");
+        assert_eq!(read(ours), "request 3 session/prompt");
+        assert_eq!(read("echo {\"jsonrpc\":\"2.0\",\"id\":1"), "noise");
+        assert_eq!(read(&r#"{"jsonrpc""#.repeat(1000)), "noise");
     }
 
     #[test]
@@ -386,9 +454,13 @@ mod tests {
 
     #[test]
     fn ids_are_echoed_as_they_came() {
-        let Frame::Request { id, .. } = Frame::parse(r#"{"id":"a\"é","method":"m"}"#) else {
-            panic!("a request")
-        };
+        let mut found = None;
+        parse_line(r#"{"id":"a\"é","method":"m"}"#, |frame| {
+            if let Frame::Request { id, .. } = frame {
+                found = Some(id);
+            }
+        });
+        let id = found.unwrap();
         let line = String::from_utf8(error(&id, code::METHOD_NOT_FOUND, "x")).unwrap();
         assert_eq!(
             line,

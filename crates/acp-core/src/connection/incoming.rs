@@ -19,8 +19,12 @@ const MAX_EARLY_UPDATES: usize = 64;
 const MAX_EARLY_UPDATE: usize = 64 * 1024;
 
 impl Connection {
-    pub(super) fn handle_message(&mut self, line: &str, now: Instant) {
-        match Frame::parse(line) {
+    pub(super) fn handle_text(&mut self, line: &str, now: Instant) {
+        wire::parse_line(line, |frame| self.handle_frame(frame, line, now));
+    }
+
+    fn handle_frame(&mut self, frame: Frame<'_>, line: &str, now: Instant) {
+        match frame {
             Frame::Notification { method, params } => {
                 if method == method::SESSION_UPDATE {
                     self.handle_update(params, now);
@@ -67,7 +71,7 @@ impl Connection {
             }
             return;
         };
-        turn.last_activity = now;
+        turn.touch(now);
         let (id, settling) = (turn.id, matches!(turn.stage, Stage::Settling { .. }));
         match turn.apply(&update) {
             Applied::Text if settling => self.settle_again(id, now),

@@ -8,6 +8,9 @@ use crate::error::LoadError;
 use crate::protocol::{CloseSessionRequest, NewSessionRequest, SessionInfo, method};
 use crate::timer::Timer;
 
+/// Sessions without a lane that are remembered.
+const MAX_GIVEN_UP: usize = 256;
+
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     state: LaneState,
@@ -144,9 +147,21 @@ impl Connection {
         }
     }
 
+    /// Whether the session's last turn was cancelled for good: nothing is allowed in it any more.
+    pub(super) fn is_given_up(&self, session_id: &str) -> bool {
+        let lane = self.lane_of_session.get(session_id);
+        let lane = lane.and_then(|lane| self.lanes.get(lane));
+        lane.is_some_and(|lane| matches!(lane.state, LaneState::GivenUp | LaneState::Closed))
+            || self.given_up.iter().any(|given_up| given_up == session_id)
+    }
+
     /// Gives a session back to the agent, if the agent can take it: in some each one is a process.
     fn forget_session(&mut self, session_id: &str) {
         self.lane_of_session.remove(session_id);
+        if self.given_up.len() == MAX_GIVEN_UP {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back(session_id.to_owned());
         if self.is_open() && self.agent.close_session {
             self.send_request(
                 Call::CloseSession,

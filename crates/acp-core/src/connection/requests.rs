@@ -71,10 +71,10 @@ impl Connection {
     fn permission_requested(&mut self, id: RequestId, params: Option<&RawValue>, now: Instant) {
         let params = params.map(read_value).unwrap_or_default();
         let request = PermissionRequest::from_params(&params);
-        let mut cancelled = false;
+        let mut cancelled = self.is_given_up(&request.session_id);
         if let Some(turn) = self.turn_of_session(&request.session_id) {
-            turn.last_activity = now;
-            cancelled = turn.cancel.is_some();
+            turn.touch(now);
+            cancelled |= turn.cancel.is_some();
         }
         if cancelled {
             // ACP v1, Prompt Turn, "Cancellation": also a request that arrives after the cancel.

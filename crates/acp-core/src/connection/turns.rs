@@ -221,8 +221,6 @@ impl Connection {
             Stage::Running if turn.cancel.is_some() => {}
             Stage::Running => {
                 turn.cancel = Some(cause);
-                // From here on only what comes after the cancel counts as activity.
-                turn.last_activity = now;
                 let lane = turn.lane;
                 self.send_cancel(lane);
                 self.timers.stop(Timer::Idle(id));
@@ -236,14 +234,12 @@ impl Connection {
         }
     }
 
-    /// Half of the grace is over. An agent that has shown activity since the cancel may have read it before
-    /// it knew of the turn, and is told once more.
-    pub(super) fn cancel_again(&mut self, id: TurnId, now: Instant) {
-        let Some(turn) = self.turns.get(&id) else {
-            return;
-        };
-        let half = self.options.cancel_grace.unwrap_or_default() / 2;
-        if turn.last_activity + half > now {
+    /// Half of the grace is over. An agent that went on may have read the cancel before it knew of the turn,
+    /// and is told once more.
+    pub(super) fn cancel_again(&mut self, id: TurnId) {
+        if let Some(turn) = self.turns.get(&id)
+            && turn.went_on
+        {
             self.send_cancel(turn.lane);
         }
     }
