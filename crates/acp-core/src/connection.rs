@@ -109,7 +109,7 @@ impl ConnectionOptions {
             permission_timeout: Some(Duration::from_secs(60)),
             settle: Settle::default(),
             secrets: Secrets::default(),
-            max_line_len: 16 * 1024 * 1024,
+            max_line_len: 64 * 1024 * 1024,
             max_queue: 1024,
         }
     }

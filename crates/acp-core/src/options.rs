@@ -44,7 +44,7 @@ type RequestHook = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 /// | wait for the host's answer to a permission request | 60 s |
 /// | late text after a turn | waited for where there is a reason, see [`Settle`] |
 /// | a turn without text | an error |
-/// | longest line read | 16 MiB |
+/// | longest line read | 64 MiB |
 /// | turns waiting on one lane | 1024 |
 /// | end of the process | 1 s after its input has ended SIGTERM, 2 s later SIGKILL |
 #[derive(Clone)]
