@@ -171,6 +171,9 @@ impl Client {
             let message = json!({"message": format!("there is no lane {name}")});
             return fail(&turn.seq, ("invalid_request", fields(message)));
         };
+        if !broken(Mutant::WaitingIsFree) {
+            turn.ends_at = turn.deadline.map(|limit| Instant::now() + limit);
+        }
         lane.waiting.push_back(turn);
         self.start_waiting();
     }

@@ -33,10 +33,11 @@ pub fn outcome(id: Option<Value>) -> Value {
 
 /// The id of the option to select, by its kind; `None` is the outcome `cancelled`.
 pub fn choose(policy: Policy, choices: Choices, options: &Value) -> Option<Value> {
-    let list = options.as_array()?;
+    let is_option = |option: &&Value| option["optionId"].is_string();
+    let list: Vec<&Value> = options.as_array()?.iter().filter(is_option).collect();
     let of_kind = |kind: &str| list.iter().find(|option| option["kind"] == kind);
     let is_allow =
-        |option: &&Value| option["kind"] == "allow_once" || option["kind"] == "allow_always";
+        |option: &&&Value| option["kind"] == "allow_once" || option["kind"] == "allow_always";
     let first_allow = || list.iter().find(is_allow);
     let ways = list.iter().filter(|option| option["kind"] == "allow_once");
     let policy = match policy {

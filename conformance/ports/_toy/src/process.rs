@@ -136,8 +136,7 @@ impl Process {
             let _panicked = reader.join();
         }
         let status = status.or_else(|| self.wait(GRACE));
-        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut fields = json!({"stderr_tail": String::from_utf8_lossy(&tail)});
+        let mut fields = json!({"stderr_tail": self.stderr_tail()});
         if let Some(code) = status.and_then(|status| status.code()) {
             fields["exit_code"] = json!(code);
         }
@@ -154,6 +153,12 @@ impl Process {
             fields["stderr_tail"] = json!("");
         }
         fields
+    }
+
+    /// The end of standard error so far.
+    pub fn stderr_tail(&self) -> Value {
+        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&tail).into()
     }
 
     pub fn is_alive(&mut self) -> bool {

@@ -53,13 +53,19 @@ impl Client {
     pub fn handle_end(&mut self) {
         if self.over.is_none() && !broken(Mutant::EndOfOutputIgnored) {
             let mut found = self.process.post_mortem();
-            if !self.heard && !broken(Mutant::NoiseNotShown) {
-                // An agent that never spoke the protocol may have said why in its own words.
-                let tail = found["stderr_tail"].as_str().unwrap_or_default();
-                found["stderr_tail"] = format!("{}{tail}", self.noise).into();
-            }
+            found["stderr_tail"] = self.last_words(&found["stderr_tail"]);
             self.finish(("agent_exited", fields(found)));
         }
+    }
+
+    /// The end of standard error, after what an agent that never spoke the protocol wrote instead.
+    pub(super) fn last_words(&self, stderr: &Value) -> Value {
+        let noise = if self.heard || broken(Mutant::NoiseNotShown) {
+            ""
+        } else {
+            &self.noise
+        };
+        format!("{noise}{}", stderr.as_str().unwrap_or_default()).into()
     }
 
     /// Counts what came on the connection and belongs to no session, for each turn that runs.
@@ -127,6 +133,11 @@ impl Client {
             // Some agents answer the request 3 as "3".
             Value::String(text) if !broken(Mutant::AnswerIdMustBeNumber) => text.parse().ok(),
             id => id.as_u64(),
+        };
+        let id = if broken(Mutant::AnswersMatchedByOrder) {
+            self.pending.keys().min().copied()
+        } else {
+            id
         };
         let pending = if broken(Mutant::SecondAnswerCounts) {
             id.and_then(|id| self.pending.get(&id).cloned())

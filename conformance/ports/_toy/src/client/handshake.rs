@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// A first lane that cannot be opened leaves nothing to work with; a later one fails alone. Where a
-    /// turn wanted the session, the turn fails.
+    /// turn wanted the session, that turn fails.
     pub(super) fn lane_failed(&mut self, name: &str, failure: Failure) {
         if !self.ready || broken(Mutant::LaneErrorIsFatal) {
             return self.finish(failure);
@@ -173,15 +173,23 @@ impl Client {
             return;
         };
         lane.session = None;
-        let opening = lane.opening.take();
-        let turns = std::mem::take(&mut lane.waiting);
-        let seqs = turns.into_iter().map(|turn| turn.seq);
-        if let Some(seq) = opening.and_then(|opening| opening.seq) {
-            self.lanes.remove(name);
-            fail(&seq, failure.clone());
-        }
-        for seq in seqs {
-            fail(&seq, failure.clone());
+        match lane.opening.take().and_then(|opening| opening.seq) {
+            None if !broken(Mutant::ReopeningEndsLane) => {
+                if let Some(turn) = lane.waiting.pop_front() {
+                    fail(&turn.seq, failure);
+                }
+                self.start_waiting();
+            }
+            seq => {
+                let turns = std::mem::take(&mut lane.waiting);
+                self.lanes.remove(name);
+                for seq in seq
+                    .into_iter()
+                    .chain(turns.into_iter().map(|turn| turn.seq))
+                {
+                    fail(&seq, failure.clone());
+                }
+            }
         }
     }
 }

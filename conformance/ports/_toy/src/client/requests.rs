@@ -107,6 +107,7 @@ impl Client {
         if broken(Mutant::PermissionNeedsKnownSession) && lane.is_none()
             || broken(Mutant::PermissionNeedsTurn) && turn.is_none()
             || broken(Mutant::NothingOfferedUnanswered) && *options == json!([])
+            || broken(Mutant::MalformedPermissionUnanswered) && !options.is_array()
             || broken(Mutant::OnePermissionAtATime) && !self.asked.is_empty()
         {
             return None;

@@ -8,7 +8,7 @@ use super::{Client, Lane, Pending, Settling, with_partial};
 use crate::mutant::{Mutant, broken};
 use crate::options::Settle;
 use crate::output::Output;
-use crate::turn::{Cancel, Reply, Turn, settle};
+use crate::turn::{Cancel, Reply, Turn, fields, settle};
 use crate::{fail, succeed};
 
 /// How long after the answer to its prompt text is waited for, again after each that comes.
@@ -49,9 +49,9 @@ impl Client {
         let lanes = self.lanes.values().flat_map(|lane| {
             let opening = lane.opening.as_ref().and_then(|opening| opening.ends_at);
             let settling = lane.settling.as_ref().map(|one| one.window_ends);
-            let turn = lane.running.as_ref().into_iter();
-            let turn = turn.flat_map(|turn| [turn.ends_at, turn.idle_at, turn.cancel_again_at()]);
-            turn.chain([opening, settling])
+            let turns = lane.running.iter().chain(&lane.waiting);
+            let turns = turns.flat_map(|turn| [turn.ends_at, turn.idle_at, turn.cancel_again_at()]);
+            turns.chain([opening, settling])
         });
         let asked = self.asked.iter().map(|asked| asked.ends_at);
         lanes.chain(asked).flatten().min()
@@ -64,7 +64,12 @@ impl Client {
         for name in names {
             match self.lanes.get_mut(&name).and_then(|lane| lane.due(now)) {
                 None => {}
-                Some(Due::Opening) => self.lane_failed(&name, ("startup_timeout", Map::new())),
+                Some(Due::Opening) => {
+                    let tail = self.last_words(&self.process.stderr_tail());
+                    let failure = ("startup_timeout", fields(json!({"stderr_tail": tail})));
+                    self.lane_failed(&name, failure);
+                }
+                Some(Due::Waiting(turn)) => fail(&turn.seq, ("deadline_exceeded", Map::new())),
                 Some(Due::Settled(reply)) => self.turn_ended(&name, reply),
                 Some(Due::Limit(kind)) => self.cancel_running(&name, kind),
                 Some(Due::CancelAgain) => self.send_cancel(&name),
@@ -106,7 +111,9 @@ impl Client {
                 lane.output.count("outside_turn");
             }
             let now = Instant::now();
-            turn.ends_at = turn.deadline.map(|limit| now + limit);
+            if broken(Mutant::WaitingIsFree) {
+                turn.ends_at = turn.deadline.map(|limit| now + limit);
+            }
             turn.idle_at = turn.idle_timeout.map(|limit| now + limit);
             let prompt = [json!({"type": "text", "text": turn.prompt})];
             let params = json!({"sessionId": lane.session, "prompt": prompt});
@@ -210,7 +217,9 @@ impl Client {
         let Some(lane) = self.lanes.get_mut(name) else {
             return;
         };
-        if let Some(settling) = lane.settling.take() {
+        if let Some(settling) = lane.settling.take()
+            && !broken(Mutant::CancelUndoesAnswer)
+        {
             // It was answered already.
             return self.turn_ended(name, settling.reply);
         }
@@ -283,6 +292,7 @@ impl Client {
 /// What a lane waited for that has come.
 enum Due {
     Opening,
+    Waiting(Turn),
     Settled(Reply),
     Limit(&'static str),
     CancelAgain,
@@ -292,6 +302,10 @@ enum Due {
 impl Lane {
     fn due(&mut self, now: Instant) -> Option<Due> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let late = self.waiting.iter().position(|turn| is_due(turn.ends_at));
+        if let Some(turn) = late.and_then(|at| self.waiting.remove(at)) {
+            return Some(Due::Waiting(turn));
+        }
         if let Some(opening) = &self.opening {
             return is_due(opening.ends_at).then_some(Due::Opening);
         }
