@@ -146,6 +146,8 @@ impl Text {
 fn capabilities(value: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     collect_leaves("", value, &mut lines);
+    // Whether an object keeps its order depends on what else is built with serde_json.
+    lines.sort_unstable();
     lines
 }
 
