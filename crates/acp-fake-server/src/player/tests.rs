@@ -340,7 +340,11 @@ fn the_agent_counts_its_requests() {
 fn an_answer_under_another_id_opens_no_session() {
     let steps = [READY[0], READY[1], READY[2]];
     let reply = |id| format!(r#"{{"reply":"n","result":{{"sessionId":"s1"}}{id}}}"#);
-    for (id, opens) in [("", true), (r#","id":99"#, false)] {
+    for (id, opens) in [
+        ("", true),
+        (r#","id":99"#, false),
+        (r#","id_as_string":true"#, true),
+    ] {
         let reply = reply(id);
         let steps = [
             &steps[..],
