@@ -131,15 +131,17 @@ impl Client {
             options.mode = None;
         }
         let mut client = Client::start(process, options, None);
-        client.known_lanes = self.known_lanes;
-        client.known_lanes.extend(self.lanes.into_keys());
+        if !broken(Mutant::RestartForgetsLanes) {
+            client.known_lanes = self.known_lanes;
+            client.known_lanes.extend(self.lanes.into_keys());
+        }
         client.unanswered = self.unanswered;
         client
     }
 
     pub fn open_lane(&mut self, name: &str, seq: Value) {
-        if let Some(over) = &self.over {
-            return fail(&seq, over.clone());
+        if let Some(over) = self.over_now() {
+            return fail(&seq, over);
         }
         self.add_lane(name, Some(seq));
         if self.initialized {
@@ -148,13 +150,8 @@ impl Client {
     }
 
     pub fn generate(&mut self, name: &str, mut turn: Turn) {
-        if let Some((kind, fields)) = self.over.clone() {
-            let kind = if broken(Mutant::ExitedIsClosed) {
-                "closed"
-            } else {
-                kind
-            };
-            return fail(&turn.seq, (kind, fields));
+        if let Some(over) = self.over_now() {
+            return fail(&turn.seq, over);
         }
         if let Some(old) = self.unanswered.take()
             && broken(Mutant::RestartReplays)
@@ -198,6 +195,13 @@ impl Client {
 
     pub fn is_over(&self) -> bool {
         self.over.is_some()
+    }
+
+    /// Why nothing more can be had from this process, if that is so.
+    fn over_now(&self) -> Option<Failure> {
+        let (kind, fields) = self.over.clone()?;
+        let closed = broken(Mutant::ExitedIsClosed);
+        Some((if closed { "closed" } else { kind }, fields))
     }
 
     /// Whether the agent is gone and the host wants its next turn to start another.

@@ -340,7 +340,10 @@ impl Lane {
     /// Text has come for a turn that was answered: more may follow.
     pub(super) fn settle_again(&mut self) {
         if let Some(settling) = &mut self.settling {
-            settling.window_ends = settling.ends_at.min(Instant::now() + SETTLE_WINDOW);
+            settling.window_ends = Instant::now() + SETTLE_WINDOW;
+            if !broken(Mutant::LateTextAwaitedForEver) {
+                settling.window_ends = settling.window_ends.min(settling.ends_at);
+            }
         }
     }
 }
