@@ -128,36 +128,43 @@ impl Client {
             return Some(outcome(None));
         }
         let policy = self.options.policy;
-        let choices = self.options.choices;
         if policy != Policy::Ask || broken(Mutant::PolicyIgnored) {
-            return Some(outcome(choose(policy, choices, options)));
+            return Some(outcome(choose(policy, self.options.choices, options)));
         }
-        let list = options.as_array().into_iter().flatten();
-        match self.options.permission_answers.pop_front() {
-            Some(option @ Value::String(_))
-                if broken(Mutant::HostNamesAnything)
-                    || list.into_iter().any(|one| one["optionId"] == option) =>
-            {
-                Some(outcome(Some(option)))
-            }
-            Some(answer) if answer["cancelled"] == true && !broken(Mutant::HostCannotCancel) => {
-                Some(outcome(None))
-            }
-            Some(answer) if answer["never"] == true => {
-                let limit = self.options.permission_timeout;
-                let ends_at = limit.map(|limit| Instant::now() + limit);
-                self.asked.push(Asked {
-                    id: id.clone(),
-                    session: session.map(str::to_owned),
-                    options: options.clone(),
-                    ends_at: ends_at.filter(|_| !broken(Mutant::HostMayThinkForever)),
-                });
-                None
-            }
-            Some(answer) if answer["panic"] == true && broken(Mutant::HostPanicUnanswered) => None,
-            // It failed, or named something that was not offered.
-            _ => Some(outcome(choose(Policy::Reject, choices, options))),
+        self.ask_host(id, session, options)
+    }
+
+    /// What the host decides, unless it still thinks about it.
+    fn ask_host(&mut self, id: &Value, session: Option<&str>, options: &Value) -> Option<Value> {
+        let answer = self.options.permission_answers.pop_front();
+        let answer = answer.unwrap_or_default();
+        let offered = || {
+            let mut list = options.as_array().into_iter().flatten();
+            list.any(|option| option["optionId"] == answer)
+        };
+        if answer.is_string() && (offered() || broken(Mutant::HostNamesAnything)) {
+            return Some(outcome(Some(answer)));
         }
+        if answer["cancelled"] == true && !broken(Mutant::HostCannotCancel) {
+            return Some(outcome(None));
+        }
+        if answer["never"] == true {
+            let limit = self.options.permission_timeout;
+            let limit = limit.filter(|_| !broken(Mutant::HostMayThinkForever));
+            self.asked.push(Asked {
+                id: id.clone(),
+                session: session.map(str::to_owned),
+                options: options.clone(),
+                ends_at: limit.map(|limit| Instant::now() + limit),
+            });
+            return None;
+        }
+        if answer["panic"] == true && broken(Mutant::HostPanicUnanswered) {
+            return None;
+        }
+        // It failed, or named something that was not offered.
+        let option = choose(Policy::Reject, self.options.choices, options);
+        Some(outcome(option))
     }
 
     fn respond(&self, id: &Value, mut answer: Value) {
