@@ -2,6 +2,7 @@
 
 mod check;
 mod json;
+mod limits;
 mod members;
 mod read;
 mod verbs;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::limits::Repeated;
 use crate::control::{Linger, Signal};
 use crate::pattern::Pattern;
 
@@ -108,13 +110,13 @@ pub enum Verb {
     },
     WantEof,
     Send(Send),
-    Raw(Vec<u8>),
+    Raw(Repeated),
     Split {
         send: Send,
         cuts: Cuts,
     },
     Batch(Vec<Send>),
-    Stderr(Vec<u8>),
+    Stderr(Repeated),
     Exit(i32),
     Signal(Signal),
     CloseStdout,
@@ -461,7 +463,8 @@ fn read_text(path: &Path) -> Result<String, FixtureError> {
         location: Location::new(path, line),
         message,
     };
-    let bytes = std::fs::read(path).map_err(|error| at(1, format!("cannot be read: {error}")))?;
+    let bytes =
+        limits::read_file(path).map_err(|error| at(1, format!("cannot be read: {error}")))?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();

@@ -1,6 +1,7 @@
 //! The command line of the scripted agent.
 
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("acp-fake-server: {error}");
+            tell(format_args!("acp-fake-server: {error}"));
             ExitCode::from(2)
         }
     }
@@ -76,14 +77,14 @@ fn play(file: &Path) -> io::Result<ExitCode> {
     let fixture = match Fixture::load(file) {
         Ok(fixture) => fixture,
         Err(error) => {
-            eprintln!("{error}");
+            tell(error);
             return Ok(ExitCode::from(2));
         }
     };
     Ok(match acp_fake_server::play::run(&fixture)? {
         Ok(()) => ExitCode::SUCCESS,
         Err(mismatch) => {
-            eprintln!("{mismatch}");
+            tell(mismatch);
             ExitCode::FAILURE
         }
     })
@@ -123,20 +124,39 @@ fn check(paths: &[PathBuf]) -> io::Result<ExitCode> {
         })?);
     }
     let mut faulty = 0;
-    for file in &files {
-        let faults = Fixture::faults(file);
-        faulty += usize::from(!faults.is_empty());
-        for fault in faults {
-            println!("{fault}");
-        }
-    }
-    println!("{} checked, {faulty} with faults", files.len());
+    let written = print_faults(&files, &mut faulty);
     // Nothing to check is most likely a wrong path.
-    Ok(if faulty == 0 && !files.is_empty() {
+    let code = if faulty == 0 && !files.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    };
+    match written {
+        // Who reads no further, as `head` does, has seen enough. A fault is counted before it is printed,
+        // so the exit code is right all the same.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(code),
+        other => other.map(|()| code),
+    }
+}
+
+/// Prints every fault of `files` and the totals, and counts the files that have some.
+fn print_faults(files: &[PathBuf], faulty: &mut usize) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for file in files {
+        let faults = Fixture::faults(file);
+        *faulty += usize::from(!faults.is_empty());
+        for fault in faults {
+            writeln!(stdout, "{fault}")?;
+        }
+    }
+    writeln!(stdout, "{} checked, {faulty} with faults", files.len())?;
+    stdout.flush()
+}
+
+/// Tells a person what is wrong.
+fn tell(what: impl Display) {
+    // If standard error cannot be written either, there is nowhere to say so.
+    let _ = writeln!(io::stderr(), "{what}");
 }
 
 fn builtin(name: String) -> Result<Builtin, String> {

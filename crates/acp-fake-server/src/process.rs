@@ -66,11 +66,11 @@ impl Agent {
     }
 
     /// Does `command`; gives the process id of a grandchild. A client that no longer reads is not
-    /// an error.
+    /// an error; output that cannot be written for another reason, as to a full disk, is.
     pub(crate) fn execute(&self, command: &Command) -> io::Result<Option<u32>> {
         match command {
-            Command::Stdout(bytes) => write(io::stdout(), bytes),
-            Command::Stderr(bytes) => write(io::stderr(), bytes),
+            Command::Stdout(bytes) => write(io::stdout(), bytes)?,
+            Command::Stderr(bytes) => write(io::stderr(), bytes)?,
             Command::Exit(code) => process::exit(*code),
             Command::Signal(signal) => end_by(*signal),
             Command::CloseStdout => close_stdout()?,
@@ -150,7 +150,9 @@ pub(crate) fn end_by(signal: Signal) -> ! {
     for _ in 0..2 {
         let unblocked = SigSet::from(signal).thread_unblock();
         if let Err(error) = unblocked.and_then(|()| posix::raise(signal)) {
-            eprintln!("acp-fake-server: cannot raise {signal}: {error}");
+            let message = format!("acp-fake-server: cannot raise {signal}: {error}\n");
+            // There is nowhere else to say so, and the exit code below tells it too.
+            let _ = write(io::stderr(), message.as_bytes());
         }
     }
     // The signal is ignored in this process, by whoever started it.
@@ -158,15 +160,25 @@ pub(crate) fn end_by(signal: Signal) -> ! {
 }
 
 /// Writes past the buffers of the standard library, which would cut at newlines.
-fn write(to: impl AsFd, mut bytes: &[u8]) {
+fn write(to: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match unistd::write(&to, bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(nix::Error::EINTR) => {}
+            // Whoever shares this end of the pipe wants no blocking in it.
+            Err(nix::Error::EAGAIN) => {
+                let mut room = [PollFd::new(to.as_fd(), PollFlags::POLLOUT)];
+                match poll(&mut room, PollTimeout::NONE) {
+                    Ok(_) | Err(nix::Error::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
             // The client has closed its end, which it may.
-            Err(_) => return,
+            Err(nix::Error::EPIPE | nix::Error::ECONNRESET) => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
 }
 
 /// The number stays taken, so that no later file becomes standard output.
@@ -197,7 +209,7 @@ fn start_grandchild() -> io::Result<u32> {
 
 fn be_grandchild() -> io::Result<()> {
     SigSet::from(posix::Signal::SIGTERM).thread_block()?;
-    write(io::stdout(), b"ready");
+    write(io::stdout(), b"ready")?;
     close_stdout()?;
     thread::sleep(GRANDCHILD_LIFE);
     process::exit(0)

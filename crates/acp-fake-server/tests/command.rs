@@ -193,6 +193,50 @@ fn play_of_a_faulty_transcript_exits_2() {
     assert!(text(&output.stderr).contains("a/b.jsonl:2: no verb"));
 }
 
+#[test]
+fn output_that_cannot_be_written_is_no_success() {
+    let (_root, path) = transcript(&[r#"{"raw":"x"}"#]);
+    for arguments in [
+        ["play", path.to_str().unwrap()],
+        ["check", path.to_str().unwrap()],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(PROGRAM)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(full)
+            .output()
+            .unwrap();
+        let shown = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {shown}");
+        assert!(shown.starts_with("acp-fake-server: "), "{shown}");
+    }
+    // A reader that has gone away is none of the agent's faults.
+    let mut child = start(&[Path::new("play"), &path]);
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn what_is_wrong_decides_though_nobody_reads_it() {
+    let (_root, path) = transcript(&[r#"{"wnat":"x"}"#]);
+    for (arguments, code) in [
+        (["play", path.to_str().unwrap()], 2),
+        (["check", "none"], 1),
+    ] {
+        // Nobody reads this pipe, and the other end of it is gone.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(PROGRAM)
+            .args(arguments)
+            .stdout(writer.try_clone().unwrap())
+            .stderr(writer)
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
 fn check(paths: &[&Path]) -> (Option<i32>, String) {
     let output = Command::new(PROGRAM)
         .arg("check")
@@ -234,6 +278,22 @@ fn check_prints_each_fault_and_a_summary() {
         "{shown}"
     );
     assert_eq!(lines[3..], ["3 checked, 2 with faults"]);
+}
+
+#[test]
+fn check_reads_nothing_that_has_no_end() {
+    let root = tempfile::tempdir().unwrap();
+    let pipe = root.path().join("pipe.jsonl");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [&pipe, Path::new("/dev/zero")] {
+        let (code, shown) = check(&[path]);
+        assert_eq!(code, Some(1));
+        let want = format!(
+            "{}:1: cannot be read: it is not a regular file\n",
+            path.display()
+        );
+        assert!(shown.starts_with(&want), "{shown}");
+    }
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Player {
             Verb::WantEof => return self.want_eof(),
             Verb::Send(send) => self.send(send)?,
             Verb::Raw(bytes) => {
-                let (process, bytes) = (self.current, bytes.clone());
+                let (process, bytes) = (self.current, bytes.to_vec());
                 self.note(LogEvent::Raw {
                     process,
                     bytes: bytes.clone(),
@@ -69,7 +69,7 @@ impl Player {
             }
             Verb::Split { send, cuts } => self.split(send, cuts)?,
             Verb::Batch(sends) => self.batch(sends)?,
-            Verb::Stderr(bytes) => self.command(self.current, Command::Stderr(bytes.clone())),
+            Verb::Stderr(bytes) => self.command(self.current, Command::Stderr(bytes.to_vec())),
             Verb::Exit(code) => self.command(self.current, Command::Exit(*code)),
             Verb::Signal(signal) => self.command(self.current, Command::Signal(*signal)),
             Verb::CloseStdout => self.command(self.current, Command::CloseStdout),

@@ -57,18 +57,12 @@ impl Player {
             let mut bytes = line.bytes.clone();
             bytes.push(b'\n');
             self.note_line(self.current, line);
-            let mut ends: Vec<usize> = match cuts {
-                Cuts::At(ends) => ends.clone(),
-                Cuts::Every(every) => (*every..bytes.len()).step_by(*every).collect(),
-            };
-            if let Some(end) = ends.last().filter(|end| **end >= bytes.len()) {
-                let message = format!("{} bytes cannot be cut at {end}", bytes.len());
-                return Err(Box::new(Failure {
+            let ends = cuts.ends(bytes.len()).map_err(|message| {
+                Box::new(Failure {
                     fault: Fault::Fixture,
                     ..Failure::client(message)
-                }));
-            }
-            ends.push(bytes.len());
+                })
+            })?;
             let mut start = 0;
             for end in ends {
                 self.command(self.current, Command::Stdout(bytes[start..end].to_vec()));
