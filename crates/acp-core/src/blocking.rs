@@ -8,9 +8,10 @@
 //! | `acp-timer` | calls the engine when something is due |
 //! | `acp-wait` | waits for the exit of the process |
 //!
-//! A host that decides about permissions is called on `acp-permission`, one thread for each request.
-//! Callers wait for their own turn and nothing else; no thread ever waits for a caller, and the reader
-//! waits for nobody. All of them end with the model.
+//! All of them end with the model. A host that decides about permissions is called on `acp-permission`, one
+//! thread for each request, and one that answers vendors' requests on `acp-request`; such a thread lasts as
+//! long as the host's function does. Callers wait for their own turn and nothing else; no thread ever waits
+//! for a caller, and the reader waits for nobody.
 
 #![expect(
     clippy::disallowed_methods,
@@ -101,6 +102,29 @@ struct Closing {
     stop_readers: Option<Stop>,
 }
 
+/// What ends the threads' waits, made before there is a process that would need them.
+struct Stops {
+    stop_writer: Stop,
+    writer_stopped: Stopped,
+    stop_readers: Stop,
+    reader_stopped: Stopped,
+    stderr_stopped: Stopped,
+}
+
+impl Stops {
+    fn new() -> io::Result<Self> {
+        let (stop_writer, [writer_stopped]) = stop_pipe::<1>()?;
+        let (stop_readers, [reader_stopped, stderr_stopped]) = stop_pipe::<2>()?;
+        Ok(Self {
+            stop_writer,
+            writer_stopped,
+            stop_readers,
+            reader_stopped,
+            stderr_stopped,
+        })
+    }
+}
+
 impl Shared {
     /// Starts the process and the threads.
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
@@ -112,16 +136,22 @@ impl Shared {
             ));
         }
         let cwd = options.resolve_cwd()?;
-        let mut connection_options = options.connection.clone();
-        connection_options.cwd = cwd
-            .to_str()
-            .ok_or_else(|| {
-                LoadError::InvalidOptions(format!(
-                    "the working directory `{}` is not Unicode, which ACP needs",
-                    cwd.display()
-                ))
-            })?
-            .to_owned();
+        let Some(utf8_cwd) = cwd.to_str() else {
+            return Err(LoadError::InvalidOptions(format!(
+                "the working directory `{}` is not Unicode, which ACP needs",
+                cwd.display()
+            )));
+        };
+        let connection_options = options.connection_options(utf8_cwd.to_owned());
+        let out_of = |error: io::Error| LoadError::SpawnFailed {
+            program: options.command[0].to_string_lossy().into_owned(),
+            reason: format!("this process cannot serve it: {error}"),
+            source: Arc::new(error),
+        };
+        if options.command.is_empty() {
+            return Err(LoadError::InvalidOptions("the command is empty".to_owned()));
+        }
+        let stops = Stops::new().map_err(out_of)?;
         let started = Instant::now();
         let Spawned {
             process,
@@ -151,13 +181,9 @@ impl Shared {
                 stop_readers: None,
             }),
         });
-        if let Err(error) = shared.start_threads(child, stdin, stdout, stderr) {
+        if let Err(error) = shared.start_threads(child, stdin, stdout, stderr, stops) {
             shared.close();
-            return Err(LoadError::SpawnFailed {
-                program: options.command[0].to_string_lossy().into_owned(),
-                reason: format!("this process cannot serve it: {error}"),
-                source: Arc::new(error),
-            });
+            return Err(out_of(error));
         }
         shared.pump(&mut lock(&shared.core));
         Ok(shared)
@@ -169,9 +195,15 @@ impl Shared {
         stdin: ChildStdin,
         stdout: ChildStdout,
         stderr: ChildStderr,
+        stops: Stops,
     ) -> io::Result<()> {
-        let (stop_writer, [writer_stopped]) = stop_pipe::<1>()?;
-        let (stop_readers, [reader_stopped, stderr_stopped]) = stop_pipe::<2>()?;
+        let Stops {
+            stop_writer,
+            writer_stopped,
+            stop_readers,
+            reader_stopped,
+            stderr_stopped,
+        } = stops;
         let mut closing = lock(&self.closing);
         closing.stop_writer = Some(stop_writer);
         closing.stop_readers = Some(stop_readers);
@@ -184,10 +216,13 @@ impl Shared {
             io::Result::Ok(())
         };
         // First of all, because only what is waited for can be ended.
+        let child = Arc::new(Mutex::new(child));
+        let waited_for = Arc::clone(&child);
         start(
             "acp-wait",
-            Box::new(move |shared| shared.wait_for_exit(child)),
-        )?;
+            Box::new(move |shared| shared.wait_for_exit(&waited_for)),
+        )
+        .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
         pipe::set_nonblocking(&stdin)?;
         start(
             "acp-writer",
@@ -262,12 +297,13 @@ impl Shared {
                 let decision = catch_unwind(AssertUnwindSafe(|| decide(&request)));
                 let mut core = lock(&shared.core);
                 core.connection
-                    .answer_permission(id, decision.unwrap_or(refuse));
+                    .answer_permission(id, decision.unwrap_or(refuse), Instant::now());
                 shared.pump(&mut core);
             })
         });
         if !started {
-            core.connection.answer_permission(id, refuse);
+            core.connection
+                .answer_permission(id, refuse, Instant::now());
         }
     }
 
@@ -283,12 +319,13 @@ impl Shared {
             self.on_thread("acp-request", move |shared| {
                 let result = catch_unwind(AssertUnwindSafe(|| answer(&method, &params)));
                 let mut core = lock(&shared.core);
-                core.connection.answer_request(key, result.ok().flatten());
+                let result = result.ok().flatten();
+                core.connection.answer_request(key, result, Instant::now());
                 shared.pump(&mut core);
             })
         });
         if !started {
-            core.connection.answer_request(key, None);
+            core.connection.answer_request(key, None, Instant::now());
         }
     }
 
@@ -380,8 +417,8 @@ impl Shared {
 
     /// Waits for the process to exit. Something that it started may then still hold its output open, and
     /// without this every caller would wait for that.
-    fn wait_for_exit(&self, child: Child) {
-        self.process.reap(child);
+    fn wait_for_exit(&self, child: &Mutex<Child>) {
+        self.process.reap(&mut lock(child));
         let deadline = Instant::now() + EXIT_WAIT;
         let (core, ended) = wait_until(&self.changed, lock(&self.core), deadline, |core| {
             core.stdout_ended
@@ -408,7 +445,7 @@ impl Shared {
     fn close(self: &Arc<Self>) {
         {
             let mut core = lock(&self.core);
-            core.connection.close();
+            core.connection.close(Instant::now());
             self.pump(&mut core);
         }
         // The writer drops the agent's input, whether it waits for a line or for the agent to read.

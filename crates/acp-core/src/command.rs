@@ -19,6 +19,7 @@
 /// ```
 pub fn split_command(line: &str) -> Result<Vec<String>, crate::LoadError> {
     let argv = shell_words::split(line).map_err(|_| {
+        let line = crate::Secrets::default().mask(line).into_owned();
         crate::LoadError::InvalidOptions(format!(
             "the command `{line}` has a quote that is not closed"
         ))

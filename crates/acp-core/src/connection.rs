@@ -27,7 +27,7 @@ use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn};
 use crate::wire;
-use lanes::Lane;
+use lanes::{GivenUp, Lane};
 use requests::Asked;
 
 /// Standard error kept for error messages, in bytes.
@@ -187,6 +187,8 @@ enum Call {
     NewSession(LaneId),
     SetMode(LaneId),
     Prompt(TurnId),
+    /// Nobody waits for the answer any more; a session that it opens is closed again.
+    AbandonedSession,
     /// Nobody waits for the answer.
     CloseSession,
 }
@@ -200,7 +202,12 @@ enum Login {
     Done,
 }
 
-/// The engine. See the [module's documentation](self).
+/// The engine: one agent process, many sessions, as a state machine.
+///
+/// It owns no clock, thread or pipe. A driver tells it what happened (`handle_*`) and what the host wants
+/// ([`open_lane`](Connection::open_lane), [`prompt`](Connection::prompt), [`cancel`](Connection::cancel),
+/// …), always with the time, and after every such call drains [`poll_output`](Connection::poll_output)
+/// until it says [`Output::Wait`]. The crate's documentation shows the whole loop.
 #[derive(Debug)]
 pub struct Connection {
     options: ConnectionOptions,
@@ -216,13 +223,16 @@ pub struct Connection {
     lanes: BTreeMap<LaneId, Lane>,
     lane_of_session: HashMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
-    given_up: VecDeque<String>,
+    given_up: VecDeque<GivenUp>,
     turns: HashMap<TurnId, Turn>,
     login: Login,
     stuck: bool,
     /// What agents say of sessions that they have not announced yet.
     early_updates: VecDeque<(String, Value)>,
     asked: BTreeMap<u64, Asked>,
+    /// The message of the last line that held nothing else, and the one of the last line that did.
+    last_whole: String,
+    last_glued: Option<String>,
     stderr: Tail,
     noise: Tail,
     /// Whether this agent has sent text after the end of a turn.
@@ -251,6 +261,8 @@ impl Connection {
             stuck: false,
             early_updates: VecDeque::new(),
             asked: BTreeMap::new(),
+            last_whole: String::new(),
+            last_glued: None,
             stderr: Tail::new(STDERR_TAIL),
             noise: Tail::new(NOISE_TAIL),
             late_seen: false,
@@ -280,10 +292,10 @@ impl Connection {
         !matches!(self.phase, Phase::Ended(_))
     }
 
-    /// Whether the agent did not even open a session in time for a lane that had to give one up. It is
-    /// over with the next session that opens.
+    /// Whether the agent did not even open a session for a lane that had to give one up, and no turn runs
+    /// that it may still answer. It is over with the next session that opens.
     pub fn is_stuck(&self) -> bool {
-        self.stuck
+        self.stuck && self.lanes.values().all(|lane| lane.running.is_none())
     }
 
     /// The session that serves a lane now.
@@ -340,10 +352,8 @@ impl Connection {
         let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
         decoder.finish(|line| self.handle_decoded(line, now));
         let stderr_tail = self.diagnostics();
-        self.end(LoadError::AgentExited(Box::new(AgentExited {
-            exit,
-            stderr_tail,
-        })));
+        let error = AgentExited { exit, stderr_tail };
+        self.end(LoadError::AgentExited(Box::new(error)), now);
     }
 
     /// Time has passed.
@@ -359,8 +369,8 @@ impl Connection {
 
     /// Ends every call with [`LoadError::Closed`] or [`GenerateError::Closed`]. The driver then ends the
     /// process.
-    pub fn close(&mut self) {
-        self.end(LoadError::Closed);
+    pub fn close(&mut self, now: Instant) {
+        self.end(LoadError::Closed, now);
     }
 
     /// What to do next; call it until it says [`Output::Wait`], after every other call.
@@ -384,7 +394,7 @@ impl Connection {
         match timer {
             Timer::Initialize => {
                 let error = self.startup_timeout(method::INITIALIZE);
-                self.end(error);
+                self.end(error, now);
             }
             Timer::OpenSession(lane) => self.open_session_timeout(lane, now),
             Timer::Pause(lane) => self.start_next(lane, now),
@@ -393,12 +403,12 @@ impl Connection {
             Timer::CancelAgain(turn) => self.cancel_again(turn),
             Timer::CancelGrace(turn) => self.cancel_grace_over(turn, now),
             Timer::Settle(turn) => self.settled(turn, now),
-            Timer::Asked(key) => self.asked_timeout(key),
+            Timer::Asked(key) => self.asked_timeout(key, now),
         }
     }
 
     /// Ends everything with this error. Later calls get it too.
-    fn end(&mut self, error: LoadError) {
+    fn end(&mut self, error: LoadError, now: Instant) {
         if !self.is_open() {
             return;
         }
@@ -406,15 +416,16 @@ impl Connection {
         self.pending.clear();
         if !matches!(error, LoadError::AgentExited(_)) {
             // The agent may still read: it is owed an answer.
-            self.cancel_all_asked();
+            self.cancel_all_asked(now);
         }
         self.asked.clear();
         let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();
         turns.sort_by_key(|turn| turn.id);
         for turn in turns {
             let id = turn.id;
-            // A turn that was answered and only waited for late text has its answer.
-            let result = if turn.answer.is_some() {
+            // A turn that was answered and only waited for late text has its answer, and one that was
+            // cancelled is cancelled, however the agent took it.
+            let result = if turn.answer.is_some() || turn.cancel.is_some() {
                 turn.finish(&self.agent.auth_methods, || self.diagnostics())
             } else {
                 Err(error.clone().into_turn(turn.into_partial()))

@@ -111,6 +111,10 @@ pub enum GenerateError {
         /// The end of the agent's standard error.
         stderr_tail: String,
     },
+    /// A new process had to be started for the turn ([`LoadOptions::restart`](crate::LoadOptions::restart)),
+    /// and was not.
+    #[error("{0}")]
+    Restart(#[source] Box<LoadError>),
     /// The agent's process ended.
     #[error("{error}")]
     AgentExited {
@@ -173,7 +177,7 @@ pub enum GenerateError {
         queued: usize,
     },
     /// The model was closed.
-    #[error("the model is closed")]
+    #[error("the model, or this lane of it, is closed")]
     Closed {
         /// Text that had arrived.
         partial: String,
@@ -226,7 +230,7 @@ impl LoadError {
             },
             error @ (Self::InvalidOptions(_)
             | Self::SpawnFailed { .. }
-            | Self::ProtocolVersion { .. }) => GenerateError::InvalidRequest(error.to_string()),
+            | Self::ProtocolVersion { .. }) => GenerateError::Restart(Box::new(error)),
         }
     }
 }
@@ -240,6 +244,7 @@ impl GenerateError {
             Self::Rejected { .. } => "rejected",
             Self::InvalidResponse { .. } => "invalid_response",
             Self::StartupTimeout { .. } => "startup_timeout",
+            Self::Restart(error) => error.kind(),
             Self::AgentExited { .. } => "agent_exited",
             Self::IdleTimeout { .. } => "idle_timeout",
             Self::DeadlineExceeded { .. } => "deadline_exceeded",
@@ -268,6 +273,7 @@ impl GenerateError {
             | Self::Closed { partial } => partial,
             Self::InvalidRequest(_)
             | Self::StartupTimeout { .. }
+            | Self::Restart(_)
             | Self::EmptyTurn { .. }
             | Self::Busy { .. }
             | Self::Model(_) => "",
@@ -278,6 +284,7 @@ impl GenerateError {
     pub fn stderr_tail(&self) -> Option<&str> {
         match self {
             Self::AgentExited { error, .. } => Some(&error.stderr_tail),
+            Self::Restart(error) => error.stderr_tail(),
             Self::StartupTimeout { stderr_tail, .. } | Self::EmptyTurn { stderr_tail, .. } => {
                 Some(stderr_tail)
             }

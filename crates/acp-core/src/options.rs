@@ -283,6 +283,19 @@ impl LoadOptions {
         self
     }
 
+    /// What the engine takes, with the secrets in the variables that the process inherits.
+    pub(crate) fn connection_options(&self, cwd: String) -> ConnectionOptions {
+        let mut options = self.connection.clone();
+        options.cwd = cwd;
+        for (name, value) in std::env::vars_os() {
+            // Short values of inherited variables are words, such as the name of a keyboard.
+            if is_secret_name(&name.to_string_lossy()) && value.len() >= 12 {
+                options.secrets.add(value.to_string_lossy());
+            }
+        }
+        options
+    }
+
     /// The working directory as agents want it: absolute, and there.
     pub(crate) fn resolve_cwd(&self) -> Result<PathBuf, LoadError> {
         let path = self.cwd.clone().unwrap_or_else(|| PathBuf::from("."));

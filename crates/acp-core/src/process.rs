@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ use nix::unistd::Pid;
 
 use crate::error::{ExitInfo, LoadError};
 use crate::options::LoadOptions;
-use crate::sync::{lock, wait_until};
+use crate::sync::{lock, wait_at_most};
 
 /// How long the kernel may take to end a process after SIGKILL.
 const KILL_WAIT: Duration = Duration::from_secs(5);
@@ -39,6 +40,9 @@ const GROUP_POLL: Duration = Duration::from_millis(5);
 pub(crate) struct AgentProcess {
     pid: Pid,
     exit: ExitCell,
+    /// Whether the whole group is known to be gone. Its id may belong to others from then on, so nothing is
+    /// sent to it any more.
+    gone: AtomicBool,
     /// Held while the process is being ended, so that a second caller waits for the first.
     ending: Mutex<()>,
     eof_grace: Duration,
@@ -57,7 +61,8 @@ pub(crate) struct Spawned {
 
 #[derive(Debug, Default)]
 struct ExitCell {
-    status: Mutex<Option<ExitStatus>>,
+    /// Empty values if it exited in a way that nobody saw.
+    info: Mutex<Option<ExitInfo>>,
     changed: Condvar,
 }
 
@@ -95,6 +100,7 @@ impl AgentProcess {
             process: Self {
                 pid: Pid::from_raw(pid),
                 exit: ExitCell::default(),
+                gone: AtomicBool::new(false),
                 ending: Mutex::new(()),
                 eof_grace: options.eof_grace,
                 term_grace: options.term_grace,
@@ -107,11 +113,21 @@ impl AgentProcess {
     }
 
     /// Waits for the exit of the process, on a thread of its own, and tells everybody.
-    pub(crate) fn reap(&self, mut child: Child) {
-        // Waiting fails only for a child that was waited for before; its status is then lost.
-        let status = child.wait().unwrap_or_else(|_| ExitStatus::from_raw(0));
-        *lock(&self.exit.status) = Some(status);
+    pub(crate) fn reap(&self, child: &mut Child) {
+        // Waiting fails where somebody else has waited for all children of the host, or the host ignores
+        // SIGCHLD; the status is then lost.
+        let info = child.wait().map(exit_info).unwrap_or_default();
+        if killpg(self.pid, None) == Err(Errno::ESRCH) {
+            self.gone.store(true, Ordering::Release);
+        }
+        *lock(&self.exit.info) = Some(info);
         self.exit.changed.notify_all();
+    }
+
+    /// Ends a process that nobody can wait for on a thread.
+    pub(crate) fn abandon(&self, child: &mut Child) {
+        self.kill();
+        self.reap(child);
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -120,17 +136,14 @@ impl AgentProcess {
 
     /// How it ended, once it has.
     pub(crate) fn exit(&self) -> Option<ExitInfo> {
-        lock(&self.exit.status).map(exit_info)
+        lock(&self.exit.info).clone()
     }
 
     /// Waits for its exit.
     pub(crate) fn wait(&self, limit: Duration) -> Option<ExitInfo> {
-        let deadline = Instant::now() + limit;
-        let status = lock(&self.exit.status);
-        let (status, _) = wait_until(&self.exit.changed, status, deadline, |status| {
-            status.is_some()
-        });
-        status.map(exit_info)
+        let info = lock(&self.exit.info);
+        let (info, _) = wait_at_most(&self.exit.changed, info, limit, |info| info.is_some());
+        info.clone()
     }
 
     /// Ends the process and its group; its input has been closed. Returns whether it is gone.
@@ -170,15 +183,16 @@ impl AgentProcess {
             (Signal::SIGKILL, KILL_WAIT),
         ] {
             if !self.signal_group(signal) || self.group_is_gone(limit) {
+                self.gone.store(true, Ordering::Release);
                 return;
             }
         }
     }
 
     fn group_is_gone(&self, limit: Duration) -> bool {
-        let deadline = Instant::now() + limit;
+        let started = Instant::now();
         while has_live_member(self.pid) {
-            if Instant::now() >= deadline {
+            if started.elapsed() >= limit {
                 return false;
             }
             thread::sleep(GROUP_POLL);
@@ -188,7 +202,7 @@ impl AgentProcess {
 
     /// Signals the group; false if it has no members any more.
     fn signal_group(&self, signal: Signal) -> bool {
-        killpg(self.pid, signal) != Err(Errno::ESRCH)
+        !self.gone.load(Ordering::Acquire) && killpg(self.pid, signal) != Err(Errno::ESRCH)
     }
 }
 
@@ -241,6 +255,7 @@ fn resolve_program(program: &OsStr) -> OsString {
 }
 
 fn spawn_failed(program: &OsStr, options: &LoadOptions, error: io::Error) -> LoadError {
+    let mask = |text: &str| options.connection.secrets.mask(text).into_owned();
     let resolved = PathBuf::from(resolve_program(program));
     let reason = match error.kind() {
         io::ErrorKind::NotFound if resolved.components().count() > 1 => {
@@ -275,8 +290,8 @@ fn spawn_failed(program: &OsStr, options: &LoadOptions, error: io::Error) -> Loa
         _ => error.to_string(),
     };
     LoadError::SpawnFailed {
-        program: program.to_string_lossy().into_owned(),
-        reason,
+        program: mask(&program.to_string_lossy()),
+        reason: mask(&reason),
         source: Arc::new(error),
     }
 }

@@ -209,6 +209,11 @@ pub(crate) struct ErrorObject {
     pub(crate) data: Value,
 }
 
+/// An error's words beyond this many characters are cut: they are for people, and are searched for secrets.
+const MAX_ERROR_TEXT: usize = 16 * 1024;
+/// The data of a longer error, in bytes, is kept as the beginning of its text.
+const MAX_ERROR_DATA: usize = 64 * 1024;
+
 /// Reads an error object. Without an integer as its `code` it says nothing that a caller could act on,
 /// and is no valid response (JSON-RPC 2.0 section 5.1); everything else may be missing.
 pub(crate) fn read_error(error: &RawValue) -> Result<ErrorObject, String> {
@@ -220,11 +225,16 @@ pub(crate) fn read_error(error: &RawValue) -> Result<ErrorObject, String> {
     Ok(ErrorObject {
         code,
         message: match &value["message"] {
-            Value::String(text) => text.clone(),
+            Value::String(text) => cut(text.clone(), MAX_ERROR_TEXT),
             Value::Null => String::new(),
             other => bounded(other.to_string()),
         },
-        data: value["data"].clone(),
+        data: match &value["data"] {
+            data if error.get().len() > MAX_ERROR_DATA => {
+                Value::String(cut(data.to_string(), MAX_ERROR_TEXT))
+            }
+            data => data.clone(),
+        },
     })
 }
 
@@ -434,9 +444,13 @@ fn bounded_value(value: Value) -> Value {
 }
 
 /// An agent's value for an error message: at most 200 characters.
-fn bounded(mut text: String) -> String {
-    if let Some((cut, _)) = text.char_indices().nth(200) {
-        text.truncate(cut);
+fn bounded(text: String) -> String {
+    cut(text, 200)
+}
+
+fn cut(mut text: String, limit: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(limit) {
+        text.truncate(end);
         text.push('…');
     }
     text

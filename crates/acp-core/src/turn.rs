@@ -21,6 +21,8 @@ use crate::wire::{Text, code};
 /// Tool calls of one turn whose end is waited for; more are not told apart.
 const MAX_OPEN_TOOLS: usize = 1024;
 
+/// Longest id of a tool call that is waited for, in bytes.
+const MAX_TOOL_ID: usize = 256;
 /// Messages of one turn that are told apart; the text of more is added to the last one.
 const MAX_MESSAGES: usize = 10_000;
 
@@ -242,7 +244,10 @@ impl Turn {
     }
 
     fn apply_tool(&mut self, update: &Update<'_>) -> Applied {
-        let Some(id) = update.tool_call_id else {
+        let Some(id) = update
+            .tool_call_id
+            .filter(|id| id.get().len() <= MAX_TOOL_ID)
+        else {
             return Applied::Counted;
         };
         match update.status.map(|status| status.get()) {

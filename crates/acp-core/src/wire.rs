@@ -24,6 +24,9 @@ pub mod code {
     pub const AUTH_REQUIRED: i64 = -32000;
 }
 
+/// Longest id that is echoed, in bytes. Answers wait in memory until the agent reads them.
+const MAX_ID: usize = 1024;
+
 /// The id of a request, as JSON text, so that it is echoed with its type and value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RequestId(Box<str>);
@@ -40,17 +43,20 @@ impl RequestId {
 
     /// The id as one of our own, which are small integers.
     ///
-    /// An agent that answers `"3"` or `3.0` to the request `3` is understood: no id of ours is a
+    /// An agent that answers `"3"`, `3.0` or `3e0` to the request `3` is understood: no id of ours is a
     /// string, so it cannot be confused with another, and three public clients hang on it.
     pub(crate) fn as_own(&self) -> Option<u64> {
         let text = self.0.trim_matches('"');
-        let text = text.strip_suffix(".0").unwrap_or(text);
-        text.parse().ok()
+        // Every number of ours is far below where a float loses whole numbers.
+        let number: f64 = text.parse().ok()?;
+        let exact = (0.0..9e15).contains(&number) && number.fract() == 0.0;
+        exact.then_some(number as u64)
     }
 
     /// Whether JSON-RPC allows it as the id of a request: a string, a number or null.
     fn is_valid(&self) -> bool {
-        matches!(self.0.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9')) || &*self.0 == "null"
+        let kind = matches!(self.0.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'));
+        self.0.len() <= MAX_ID && (kind || &*self.0 == "null")
     }
 }
 
@@ -107,22 +113,31 @@ pub(crate) enum Outcome<'a> {
 /// Messages that are looked for in a line that is not one message by itself.
 const MAX_GLUED: usize = 64;
 
-/// Reads one line and calls `each` for what is in it, in order: one message, almost always. What is no
-/// message is [`Frame::Noise`]; nothing fails.
-pub(crate) fn parse_line<'a>(line: &'a str, mut each: impl FnMut(Frame<'a>)) {
+/// Where in its line a message stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// It is the whole line.
+    Whole,
+    /// Something else is in the line, too.
+    Glued,
+}
+
+/// Reads one line and calls `each` for what is in it, in order, with its text: one message, almost always.
+/// What is no message is [`Frame::Noise`]; nothing fails.
+pub(crate) fn parse_line<'a>(line: &'a str, mut each: impl FnMut(Frame<'a>, &'a str, Place)) {
     let text = line.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
-        return each(Frame::Blank);
+        return each(Frame::Blank, text, Place::Whole);
     }
     match Members::read(text) {
-        Some((members, end)) if end == text.len() => each(members.classify()),
+        Some((members, end)) if end == text.len() => each(members.classify(), text, Place::Whole),
         _ => parse_glued(text, each),
     }
 }
 
 /// A log line without a newline of its own is glued in front of a message, or a message lacks its newline:
 /// the messages count, and the rest is noise.
-fn parse_glued<'a>(text: &'a str, mut each: impl FnMut(Frame<'a>)) {
+fn parse_glued<'a>(text: &'a str, mut each: impl FnMut(Frame<'a>, &'a str, Place)) {
     let mut noise = false;
     let mut rest = text;
     for _ in 0..MAX_GLUED {
@@ -143,12 +158,12 @@ fn parse_glued<'a>(text: &'a str, mut each: impl FnMut(Frame<'a>)) {
             {
                 noise = true;
             }
-            frame => each(frame),
+            frame => each(frame, &rest[..end], Place::Glued),
         }
         rest = &rest[end..];
     }
     if noise || !rest.trim().is_empty() {
-        each(Frame::Noise);
+        each(Frame::Noise, text, Place::Glued);
     }
 }
 
@@ -340,7 +355,7 @@ mod tests {
 
     fn kinds(line: &str) -> Vec<String> {
         let mut kinds = Vec::new();
-        parse_line(line, |frame| kinds.push(name(&frame)));
+        parse_line(line, |frame, _, _| kinds.push(name(&frame)));
         kinds
     }
 
@@ -440,6 +455,7 @@ mod tests {
         assert_eq!(own("3"), Some(3));
         assert_eq!(own("\"3\""), Some(3));
         assert_eq!(own("3.0"), Some(3));
+        assert_eq!(own("30e-1"), Some(3));
         for other in [
             "-3",
             "\"c-3\"",
@@ -455,7 +471,7 @@ mod tests {
     #[test]
     fn ids_are_echoed_as_they_came() {
         let mut found = None;
-        parse_line(r#"{"id":"a\"é","method":"m"}"#, |frame| {
+        parse_line(r#"{"id":"a\"é","method":"m"}"#, |frame, _, _| {
             if let Frame::Request { id, .. } = frame {
                 found = Some(id);
             }

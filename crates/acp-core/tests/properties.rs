@@ -167,7 +167,8 @@ proptest! {
                 Step::Decide(id) => {
                     if !seen.asked.is_empty() {
                         let id = *id.get(&seen.asked);
-                        connection.answer_permission(id, PermissionDecision::Select("a".into()));
+                        let decision = PermissionDecision::Select("a".into());
+                        connection.answer_permission(id, decision, now);
                     }
                 }
                 Step::Wait(seconds) => {
@@ -200,7 +201,7 @@ proptest! {
         requests.sort_by_key(key);
         prop_assert_eq!(answered, requests);
         if close {
-            connection.close();
+            connection.close(now);
         } else {
             connection.handle_eof(ExitInfo::code(1), now);
         }

@@ -22,7 +22,10 @@ pub struct AcpAgent {
 /// The process that lanes find their way to, which may be a new one after a death.
 pub(super) struct Link {
     options: LoadOptions,
+    /// Locked for a moment only.
     state: Mutex<LinkState>,
+    /// Held while a lost process is replaced, so that only one caller does it.
+    replacing: Mutex<()>,
 }
 
 struct LinkState {
@@ -34,12 +37,25 @@ impl Link {
     /// The process for the next turn. With [`LoadOptions::restart`] a lost one is replaced first; the
     /// turns that it was lost with stay lost, because they may have had effects.
     pub(super) fn live(&self) -> Result<Arc<Shared>, LoadError> {
-        let mut state = lock(&self.state);
-        if self.options.restart && !state.closed && state.shared.is_lost() {
-            state.shared.close();
-            state.shared = Shared::start(&self.options)?;
+        if !self.options.restart {
+            return Ok(self.shared());
         }
-        Ok(Arc::clone(&state.shared))
+        let _replacing = lock(&self.replacing);
+        let shared = self.shared();
+        if lock(&self.state).closed || !shared.is_lost() {
+            return Ok(shared);
+        }
+        shared.close();
+        let new = Shared::start(&self.options)?;
+        let mut state = lock(&self.state);
+        if state.closed {
+            // Closed meanwhile, by somebody who could not know of the new one.
+            drop(state);
+            new.close();
+            return Ok(new);
+        }
+        state.shared = Arc::clone(&new);
+        Ok(new)
     }
 
     pub(super) fn turn_options(&self) -> TurnOptions {
@@ -88,6 +104,7 @@ impl AcpAgent {
             link: Arc::new(Link {
                 options,
                 state: Mutex::new(state),
+                replacing: Mutex::new(()),
             }),
         })
     }

@@ -17,10 +17,14 @@ use crate::turn::TurnOptions;
 /// One session of an agent's process, and the queue of its turns.
 ///
 /// Lanes run side by side; the turns of one lane run in the order in which they were started. Dropping a
-/// lane gives up its session; the process belongs to the [`AcpModel`] or [`AcpAgent`].
+/// lane gives up its session; the process belongs to the [`AcpModel`](crate::AcpModel) or
+/// [`AcpAgent`](crate::AcpAgent).
 pub struct Lane {
     link: Arc<Link>,
+    /// Locked for a moment only.
     session: Mutex<Bound>,
+    /// Held while the lane finds its way to a new process, so that only one caller does it.
+    binding: Mutex<()>,
     open_time: Duration,
 }
 
@@ -37,6 +41,7 @@ impl Lane {
         Ok(Self {
             link: Arc::clone(link),
             session: Mutex::new(session),
+            binding: Mutex::new(()),
             open_time: asked.elapsed(),
         })
     }
@@ -120,12 +125,13 @@ impl Lane {
     /// The process for the next turn: the one that serves the lane, or a new one in its place, in which
     /// the lane then needs a new session.
     fn bind(&self) -> Result<(Arc<Shared>, LaneId), LoadError> {
-        let mut session = lock(&self.session);
+        let _binding = lock(&self.binding);
         let shared = self.link.live()?;
-        if !Arc::ptr_eq(&shared, &session.shared) {
-            *session = Bound::open(shared)?;
+        if !Arc::ptr_eq(&shared, &self.bound().0) {
+            let session = Bound::open(shared)?;
+            *lock(&self.session) = session;
         }
-        Ok((Arc::clone(&session.shared), session.id))
+        Ok(self.bound())
     }
 }
 

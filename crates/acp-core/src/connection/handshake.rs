@@ -25,27 +25,27 @@ impl Connection {
                 self.event(Event::Initialized);
                 self.open_waiting_lanes(now);
             }
-            Ok((answered, _)) => self.end(LoadError::ProtocolVersion { answered }),
-            Err(error) => self.end(error),
+            Ok((answered, _)) => {
+                let answered = self.options.secrets.mask_value(answered);
+                self.end(LoadError::ProtocolVersion { answered }, now);
+            }
+            Err(error) => self.end(error, now),
         }
     }
 
     pub(super) fn session_answered(&mut self, id: LaneId, outcome: Outcome<'_>, now: Instant) {
-        let read = self.read_outcome(method::SESSION_NEW, outcome, |result| {
-            let info = read_session(result)?;
-            if self.lane_of_session.contains_key(&info.session_id) {
-                // Two lanes on one session would mix two conversations.
-                return Err(format!(
-                    "its `sessionId` {:?} is in use already",
-                    info.session_id
-                ));
-            }
-            Ok(info)
-        });
+        let read = self.read_outcome(method::SESSION_NEW, outcome, read_session);
         if self.opening_lane(id).is_none() {
             return;
         }
         match read {
+            // Two conversations in one session would mix.
+            Ok(info) if !self.claim_session(&info.session_id) => {
+                let detail = format!("its `sessionId` {:?} is in use already", info.session_id);
+                let method = method::SESSION_NEW;
+                let error = InvalidResponse { method, detail };
+                self.opening_failed(id, LoadError::InvalidResponse(Box::new(error)), now);
+            }
             Ok(mut info) => {
                 for update in self.take_early_updates(&info.session_id) {
                     info.apply(&update);
@@ -59,6 +59,15 @@ impl Connection {
             }
             Err(LoadError::AuthRequired(error)) => self.log_in(id, error, now),
             Err(error) => self.opening_failed(id, error, now),
+        }
+    }
+
+    /// A session has come that nobody waits for any more.
+    pub(super) fn abandoned_session_answered(&mut self, outcome: Outcome<'_>) {
+        if let Ok(info) = self.read_outcome(method::SESSION_NEW, outcome, read_session)
+            && !self.lane_of_session.contains_key(&info.session_id)
+        {
+            self.close_session(&info.session_id);
         }
     }
 

@@ -11,16 +11,43 @@ use crate::protocol::{
     UpdateParams, is_about_session, method, read_error, read_prompt_result, read_value,
 };
 use crate::turn::{Answer, Applied, Stage};
-use crate::wire::{self, Frame, Outcome, RequestId, code};
+use crate::wire::{self, Frame, Outcome, Place, RequestId, code};
 
 /// Updates kept for sessions that are not known yet.
 const MAX_EARLY_UPDATES: usize = 64;
 /// The longest of them, in bytes.
 const MAX_EARLY_UPDATE: usize = 64 * 1024;
 
+/// Longest message that is compared with a copy of it in a log, in bytes.
+const MAX_COMPARED: usize = 64 * 1024;
+
 impl Connection {
     pub(super) fn handle_text(&mut self, line: &str, now: Instant) {
-        wire::parse_line(line, |frame| self.handle_frame(frame, line, now));
+        wire::parse_line(line, |frame, text, place| {
+            let noise = matches!(frame, Frame::Noise | Frame::Blank);
+            if !noise && self.is_echo(text, place) {
+                return self.note_noise(line);
+            }
+            self.handle_frame(frame, text, now);
+        });
+    }
+
+    /// Whether a message is a copy in a log: agents that log what they send show each message twice, once
+    /// behind some words and once for us, the one right after the other.
+    fn is_echo(&mut self, text: &str, place: Place) -> bool {
+        let echo = match place {
+            Place::Whole => self.last_glued.take().is_some_and(|last| last == text),
+            Place::Glued => self.last_whole == text,
+        };
+        if echo {
+            return true;
+        }
+        match place {
+            Place::Whole if text.len() <= MAX_COMPARED => text.clone_into(&mut self.last_whole),
+            Place::Whole => self.last_whole.clear(),
+            Place::Glued => self.last_glued = Some(text.to_owned()),
+        }
+        false
     }
 
     fn handle_frame(&mut self, frame: Frame<'_>, line: &str, now: Instant) {
@@ -155,6 +182,7 @@ impl Connection {
                 };
                 self.prompt_answered(turn, answer, now);
             }
+            Some(Call::AbandonedSession) => self.abandoned_session_answered(outcome),
             Some(Call::CloseSession) => {}
             // A response that nobody asked for is never answered. It may say why something else
             // hangs, so it is kept for diagnostics.

@@ -11,6 +11,14 @@ use crate::timer::Timer;
 /// Sessions without a lane that are remembered.
 const MAX_GIVEN_UP: usize = 256;
 
+/// A session that no lane uses any more.
+#[derive(Debug)]
+pub(super) struct GivenUp {
+    session_id: String,
+    /// Whether it ignored a cancel, so that text of the cancelled turn may still come.
+    ignored_cancel: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     state: LaneState,
@@ -118,6 +126,16 @@ impl Connection {
         id
     }
 
+    /// Nobody waits for the session of this lane any more.
+    fn abandon_opening(&mut self, id: LaneId) {
+        for call in self.pending.values_mut() {
+            if *call == Call::NewSession(id) {
+                *call = Call::AbandonedSession;
+            }
+        }
+        self.pending.retain(|_, call| *call != Call::SetMode(id));
+    }
+
     /// Gives up a lane: its turns end with `closed`, and its session is not used again.
     pub fn close_lane(&mut self, id: LaneId, now: Instant) {
         let Some(lane) = self.lanes.get_mut(&id) else {
@@ -126,8 +144,9 @@ impl Connection {
         let opening = lane.fail_if_opening();
         let running = lane.running;
         let queued: Vec<TurnId> = lane.queue.drain(..).collect();
+        self.timers.stop(Timer::OpenSession(id));
+        self.abandon_opening(id);
         if opening {
-            self.timers.stop(Timer::OpenSession(id));
             self.event(Event::LaneFailed(id, LoadError::Closed));
         }
         for turn in queued {
@@ -143,7 +162,7 @@ impl Connection {
     pub(super) fn forget_lane(&mut self, id: LaneId) {
         self.timers.stop(Timer::Pause(id));
         if let Some(session) = self.lanes.remove(&id).and_then(|lane| lane.session) {
-            self.forget_session(&session.session_id);
+            self.forget_session(&session.session_id, false);
         }
     }
 
@@ -152,16 +171,39 @@ impl Connection {
         let lane = self.lane_of_session.get(session_id);
         let lane = lane.and_then(|lane| self.lanes.get(lane));
         lane.is_some_and(|lane| matches!(lane.state, LaneState::GivenUp | LaneState::Closed))
-            || self.given_up.iter().any(|given_up| given_up == session_id)
+            || self
+                .given_up
+                .iter()
+                .any(|given_up| given_up.session_id == session_id)
     }
 
-    /// Gives a session back to the agent, if the agent can take it: in some each one is a process.
-    fn forget_session(&mut self, session_id: &str) {
+    fn forget_session(&mut self, session_id: &str, ignored_cancel: bool) {
         self.lane_of_session.remove(session_id);
         if self.given_up.len() == MAX_GIVEN_UP {
             self.given_up.pop_front();
         }
-        self.given_up.push_back(session_id.to_owned());
+        self.given_up.push_back(GivenUp {
+            session_id: session_id.to_owned(),
+            ignored_cancel,
+        });
+        self.close_session(session_id);
+    }
+
+    /// Whether a session that the agent has opened can be used: no lane uses it, and no cancelled turn may
+    /// still write into it.
+    pub(super) fn claim_session(&mut self, session_id: &str) -> bool {
+        let stale =
+            |given_up: &GivenUp| given_up.session_id == session_id && given_up.ignored_cancel;
+        if self.lane_of_session.contains_key(session_id) || self.given_up.iter().any(stale) {
+            return false;
+        }
+        self.given_up
+            .retain(|given_up| given_up.session_id != session_id);
+        true
+    }
+
+    /// Gives a session back to the agent, if the agent can take it: in some each one is a process.
+    pub(super) fn close_session(&mut self, session_id: &str) {
         if self.is_open() && self.agent.close_session {
             self.send_request(
                 Call::CloseSession,
@@ -231,6 +273,7 @@ impl Connection {
         }
         // The turn that wanted the session ends; the one behind it may have more luck.
         lane.state = LaneState::GivenUp;
+        self.stuck = true;
         if let Some(turn) = lane.queue.pop_front() {
             self.fail_turn(turn, error);
         }
@@ -242,12 +285,9 @@ impl Connection {
             Some(LaneState::Opening { method, .. }) => *method,
             _ => return,
         };
-        // A late answer opens a session that nobody uses; it must not be taken for the next one.
-        self.pending.retain(
-            |_, call| !matches!(call, Call::NewSession(lane) | Call::SetMode(lane) if *lane == id),
-        );
+        // A late answer must not be taken for that to the next request.
+        self.abandon_opening(id);
         let error = self.startup_timeout(method);
-        self.stuck |= self.lanes.get(&id).is_some_and(|lane| !lane.opens_first());
         self.opening_failed(id, error, now);
     }
 
@@ -274,7 +314,7 @@ impl Connection {
             }
             LaneState::GivenUp => {
                 if let Some(old) = lane.session.take() {
-                    self.forget_session(&old.session_id);
+                    self.forget_session(&old.session_id, true);
                 }
                 self.open_session(id, false, now);
             }

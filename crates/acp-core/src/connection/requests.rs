@@ -15,28 +15,41 @@ use crate::timer::Timer;
 use crate::turn::Turn;
 use crate::wire::{self, RequestId, code};
 
+/// Requests that the host is asked about at a time; more are refused, because each takes a thread.
+const MAX_ASKED: usize = 64;
+/// Characters of an unknown method that are said back.
+const MAX_METHOD: usize = 100;
+
 /// A request that the host has not answered yet.
 #[derive(Debug)]
 pub(super) enum Asked {
     Permission(RequestId, PermissionRequest),
-    /// The method is kept for the answer that is given when the host gives none.
-    Vendor(RequestId, String),
+    /// A vendor's own, by its method, with the session that it names, if it names one.
+    Vendor(RequestId, String, String),
 }
 
 impl Connection {
     /// Answers a permission request that [`Event::PermissionAsked`] named. Once it is answered, or its
     /// turn was cancelled, nothing happens. An option that was not offered is taken as a refusal.
-    pub fn answer_permission(&mut self, id: PermissionId, decision: PermissionDecision) {
+    pub fn answer_permission(
+        &mut self,
+        id: PermissionId,
+        decision: PermissionDecision,
+        now: Instant,
+    ) {
         if let Some(Asked::Permission(request_id, request)) = self.take_asked(id.0) {
             let decision = request.checked(decision);
+            // The time that the host took is none of the agent's.
+            self.restart_idle_clock(&request.session_id, now);
             self.send_decision(&request_id, &request, &decision);
         }
     }
 
     /// Answers a request that [`Event::RequestReceived`] named; `None` refuses it with `-32601`. Once it
     /// is answered nothing happens.
-    pub fn answer_request(&mut self, key: RequestKey, result: Option<Value>) {
-        if let Some(Asked::Vendor(request_id, method)) = self.take_asked(key.0) {
+    pub fn answer_request(&mut self, key: RequestKey, result: Option<Value>, now: Instant) {
+        if let Some(Asked::Vendor(request_id, method, session_id)) = self.take_asked(key.0) {
+            self.restart_idle_clock(&session_id, now);
             match result {
                 Some(result) => self.send(wire::result(&request_id, result)),
                 None => self.refuse(&request_id, &method),
@@ -51,16 +64,21 @@ impl Connection {
         params: Option<&RawValue>,
         now: Instant,
     ) {
+        let params = params.map(read_value).unwrap_or_default();
         if method == method::REQUEST_PERMISSION {
-            return self.permission_requested(id, params, now);
+            return self.permission_requested(id, &params, now);
         }
-        if !(self.options.forward_requests && method.starts_with('_')) {
+        let session_id = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        if let Some(turn) = self.turn_of_session(&session_id) {
+            turn.touch(now);
+        }
+        let full = self.asked.len() >= MAX_ASKED;
+        if full || !self.options.forward_requests || !method.starts_with('_') {
             // Nothing was declared in `initialize`, so nothing is served.
             return self.refuse(&id, method);
         }
         let key = self.new_key();
-        let params = params.map(read_value).unwrap_or_default();
-        self.ask(key, Asked::Vendor(id, method.to_owned()), now);
+        self.ask(key, Asked::Vendor(id, method.to_owned(), session_id), now);
         self.event(Event::RequestReceived(
             RequestKey(key),
             method.to_owned(),
@@ -68,9 +86,8 @@ impl Connection {
         ));
     }
 
-    fn permission_requested(&mut self, id: RequestId, params: Option<&RawValue>, now: Instant) {
-        let params = params.map(read_value).unwrap_or_default();
-        let request = PermissionRequest::from_params(&params);
+    fn permission_requested(&mut self, id: RequestId, params: &Value, now: Instant) {
+        let request = PermissionRequest::from_params(params);
         let mut cancelled = self.is_given_up(&request.session_id);
         if let Some(turn) = self.turn_of_session(&request.session_id) {
             turn.touch(now);
@@ -81,7 +98,7 @@ impl Connection {
             return self.send_decision(&id, &request, &PermissionDecision::Cancelled);
         }
         match self.options.permission {
-            PermissionPolicy::Ask => {
+            PermissionPolicy::Ask if self.asked.len() < MAX_ASKED => {
                 let key = self.new_key();
                 self.ask(key, Asked::Permission(id, request.clone()), now);
                 self.event(Event::PermissionAsked(PermissionId(key), request));
@@ -90,6 +107,7 @@ impl Connection {
                 let decision = request.decide(PermissionPolicy::Reject);
                 self.send_decision(&id, &request, &decision);
             }
+            // One that would have been asked about, too, if it is one too many.
             policy => {
                 let decision = request.decide(policy);
                 self.send_decision(&id, &request, &decision);
@@ -98,19 +116,19 @@ impl Connection {
     }
 
     /// The host has not answered in time: a permission is refused, and so is anything else.
-    pub(super) fn asked_timeout(&mut self, key: u64) {
+    pub(super) fn asked_timeout(&mut self, key: u64, now: Instant) {
         match self.asked.get(&key) {
             Some(Asked::Permission(_, request)) => {
                 let decision = request.decide(PermissionPolicy::Reject);
-                self.answer_permission(PermissionId(key), decision);
+                self.answer_permission(PermissionId(key), decision, now);
             }
-            Some(Asked::Vendor(..)) => self.answer_request(RequestKey(key), None),
+            Some(Asked::Vendor(..)) => self.answer_request(RequestKey(key), None, now),
             None => {}
         }
     }
 
     /// Answers with `cancelled` whatever the host was asked for this turn's session.
-    pub(super) fn cancel_asked_of(&mut self, turn: TurnId) {
+    pub(super) fn cancel_asked_of(&mut self, turn: TurnId, now: Instant) {
         let session = self
             .turns
             .get(&turn)
@@ -119,27 +137,38 @@ impl Connection {
         let Some(session_id) = session.map(|session| session.session_id.clone()) else {
             return;
         };
-        self.cancel_permissions(|request| request.session_id == session_id);
+        self.cancel_permissions(|request| request.session_id == session_id, now);
     }
 
     /// Answers whatever the host was asked, because the connection is ending.
-    pub(super) fn cancel_all_asked(&mut self) {
-        self.cancel_permissions(|_| true);
+    pub(super) fn cancel_all_asked(&mut self, now: Instant) {
+        self.cancel_permissions(|_| true, now);
         let keys: Vec<u64> = self.asked.keys().copied().collect();
         for key in keys {
-            self.answer_request(RequestKey(key), None);
+            self.answer_request(RequestKey(key), None, now);
         }
     }
 
-    /// Whether the host is being asked for a permission in this lane's session.
+    /// Whether the host is being asked something by this lane's session.
     pub(super) fn is_asked_of(&self, lane: LaneId) -> bool {
         self.asked.values().any(|asked| {
-            matches!(asked, Asked::Permission(_, request)
-                if self.lane_of_session.get(&request.session_id) == Some(&lane))
+            let session_id = match asked {
+                Asked::Permission(_, request) => &request.session_id,
+                Asked::Vendor(_, _, session_id) => session_id,
+            };
+            self.lane_of_session.get(session_id) == Some(&lane)
         })
     }
 
-    fn cancel_permissions(&mut self, of: impl Fn(&PermissionRequest) -> bool) {
+    fn restart_idle_clock(&mut self, session_id: &str, now: Instant) {
+        if let Some(turn) = self.turn_of_session(session_id) {
+            turn.last_activity = now;
+            let id = turn.id;
+            self.idle_from_now(id, now);
+        }
+    }
+
+    fn cancel_permissions(&mut self, of: impl Fn(&PermissionRequest) -> bool, now: Instant) {
         let keys: Vec<u64> = self
             .asked
             .iter()
@@ -147,7 +176,7 @@ impl Connection {
             .map(|(&key, _)| key)
             .collect();
         for key in keys {
-            self.answer_permission(PermissionId(key), PermissionDecision::Cancelled);
+            self.answer_permission(PermissionId(key), PermissionDecision::Cancelled, now);
         }
     }
 
@@ -164,6 +193,7 @@ impl Connection {
 
     fn refuse(&mut self, id: &RequestId, method: &str) {
         self.stray.requests += 1;
+        let method: String = method.chars().take(MAX_METHOD).collect();
         let message = format!("Method not found: {method}");
         self.send(wire::error(id, code::METHOD_NOT_FOUND, &message));
     }

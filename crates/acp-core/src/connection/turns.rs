@@ -120,7 +120,7 @@ impl Connection {
         self.timers.stop(Timer::Idle(id));
         self.timers.stop(Timer::CancelAgain(id));
         self.timers.stop(Timer::CancelGrace(id));
-        self.cancel_asked_of(id);
+        self.cancel_asked_of(id, now);
         if wait {
             if let Some(turn) = self.turns.get_mut(&id) {
                 turn.stage = Stage::Settling {
@@ -229,7 +229,7 @@ impl Connection {
                 self.timers.set_after(Timer::CancelGrace(id), now, grace);
                 let half = grace.map(|grace| grace / 2);
                 self.timers.set_after(Timer::CancelAgain(id), now, half);
-                self.cancel_asked_of(id);
+                self.cancel_asked_of(id, now);
             }
         }
     }

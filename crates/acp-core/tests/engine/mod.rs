@@ -128,7 +128,7 @@ impl Rig {
             }
             "close" => {
                 if let Some(connection) = &mut self.connection {
-                    connection.close();
+                    connection.close(self.now);
                 }
                 self.drain();
                 self.end_process();
@@ -294,7 +294,7 @@ impl Rig {
             Event::RequestReceived(key, method, _) => {
                 let answer = self.request_answers.get(&method).cloned();
                 let connection = self.connection.as_mut().expect("it speaks");
-                connection.answer_request(key, answer);
+                connection.answer_request(key, answer, self.now);
             }
             Event::Ended(_) => {
                 let process = self.processes;
@@ -313,7 +313,7 @@ impl Rig {
             _ => PermissionDecision::Select("a panic is a refusal".to_owned()),
         };
         let connection = self.connection.as_mut().expect("it speaks");
-        connection.answer_permission(id, decision);
+        connection.answer_permission(id, decision, self.now);
     }
 
     /// Lets time pass up to the engine's next instant. False if it has none.
