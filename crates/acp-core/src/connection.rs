@@ -317,7 +317,7 @@ impl Connection {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
-            text.push_str("on standard output, and no ACP message:\n");
+            text.push_str("(on standard output, and no ACP message)\n");
             text.push_str(&noise);
         }
         self.options.secrets.mask(&text).into_owned()

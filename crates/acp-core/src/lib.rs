@@ -18,6 +18,69 @@
 //! What a warm session saves is the agent's own start-up, once per turn. It makes neither the agent nor
 //! the protocol faster.
 //!
+//! # Recipes
+//!
+//! The text as it comes, and a cancel from elsewhere:
+//!
+//! ```no_run
+//! # use acp_core::{GenerateRequest, LoadOptions, load_acp};
+//! # let model = load_acp(LoadOptions::new(["gemini", "--acp"]))?;
+//! let turn = model.start(&GenerateRequest::user("Count to a million."), model.main_lane().turn_options())?;
+//! let stop = turn.canceller();
+//! std::thread::spawn(move || {
+//!     std::thread::sleep(std::time::Duration::from_secs(5));
+//!     stop.cancel();
+//! });
+//! match turn.wait_with(|text| print!("{text}")) {
+//!     Ok(answer) => println!("\n{:?}", answer.stop_reason),
+//!     Err(error) if error.kind() == "cancelled" => println!("\n{} bytes had come", error.partial().len()),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Conversations side by side in one process, each on a [`Lane`] of its own:
+//!
+//! ```no_run
+//! # use acp_core::{GenerateError, GenerateRequest, LoadOptions, load_acp};
+//! # let model = load_acp(LoadOptions::new(["gemini", "--acp"]))?;
+//! let lanes = [model.lane()?, model.lane()?];
+//! std::thread::scope(|scope| {
+//!     for (lane, question) in lanes.iter().zip(["Why?", "Why not?"]) {
+//!         scope.spawn(move || lane.generate(&GenerateRequest::user(question)));
+//!     }
+//! });
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Permissions decided by the host, a limit for each turn, and a new process after a death:
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! # use acp_core::{GenerateError, GenerateRequest, LoadOptions, PermissionDecision, load_acp};
+//! let options = LoadOptions::new(["gemini", "--acp"])
+//!     .ask_permission(|request| {
+//!         let read_only = request.tool_call["kind"] == "read";
+//!         let allow = request.options.iter().find(|option| option.kind == "allow_once");
+//!         match allow {
+//!             Some(option) if read_only => PermissionDecision::Select(option.option_id.clone()),
+//!             _ => PermissionDecision::Cancelled,
+//!         }
+//!     })
+//!     .deadline(Duration::from_secs(600))
+//!     .restart(true);
+//! let model = load_acp(options)?;
+//! match model.generate(&GenerateRequest::user("Tidy up.")) {
+//!     Ok(answer) => println!("{}", answer.content),
+//!     Err(GenerateError::AgentExited { error, .. }) => eprintln!("{error}; the next turn starts another"),
+//!     Err(error) => eprintln!("{}: {error}", error.kind()),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Every error has a [`kind`](GenerateError::kind), one for each thing a caller can do about it, and
+//! serializes as a JSON object with the fields of `spec/errors.md`.
+//!
 //! # The engine and its drivers
 //!
 //! [`Connection`] is the protocol without a clock, a thread or a pipe: a state machine for one agent

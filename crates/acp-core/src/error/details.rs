@@ -279,7 +279,7 @@ fn shortened(text: &str) -> String {
 pub(super) fn tail(stderr_tail: &str) -> String {
     match stderr_tail.trim() {
         "" => String::new(),
-        text => format!("; the end of its standard error:\n{text}"),
+        text => format!("; the end of what it wrote:\n{text}"),
     }
 }
 

@@ -130,7 +130,7 @@ mod tests {
             serde_json::to_value(&error).unwrap(),
             json!({
                 "kind": "agent_exited",
-                "message": "the agent exited with status 7; the end of its standard error:\npanic: boom",
+                "message": "the agent exited with status 7; the end of what it wrote:\npanic: boom",
                 "exit_code": 7,
                 "stderr_tail": "panic: boom",
                 "partial": "half",
