@@ -254,8 +254,12 @@ impl Client {
                     json!({"content": text, "stop_reason": "end_turn"}),
                 );
             } else {
-                let kind = turn.cancel.as_ref().map_or(failure.0, |cancel| cancel.kind);
-                fail(&turn.seq, with_partial((kind, failure.1.clone()), text));
+                let failure = match &turn.cancel {
+                    // What a cancel did to the agent is no news to who asked for it.
+                    Some(cancel) if !broken(Mutant::ExitUndoesCancel) => (cancel.kind, Map::new()),
+                    _ => failure.clone(),
+                };
+                fail(&turn.seq, with_partial(failure, text));
             }
             self.unanswered = Some(turn.prompt);
         }

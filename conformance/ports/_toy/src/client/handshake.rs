@@ -75,10 +75,12 @@ impl Client {
             None => return self.lane_failed(lane, invalid("session/new")),
         };
         let known = |other: &super::Lane| other.session.as_ref() == Some(&session);
-        if self.lanes.values().any(known)
+        let shared = self.lanes.values().any(known)
             && !broken(Mutant::SharedSessionAccepted)
-            && !broken(Mutant::SessionEachTurn)
-        {
+            && !broken(Mutant::SessionEachTurn);
+        // The turn that was given up in it may still write.
+        let old = self.given_up.contains(&session) && !broken(Mutant::OldSessionUsedAgain);
+        if shared || old {
             return self.lane_failed(lane, invalid("session/new"));
         }
         let Some(opened) = self.lanes.get_mut(lane) else {
