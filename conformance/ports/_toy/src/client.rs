@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
+use crate::line::Message;
 use crate::mutant::{Mutant, broken};
 use crate::options::Options;
 use crate::output::Output;
@@ -38,6 +39,8 @@ pub struct Client {
     asked: Vec<Asked>,
     /// Sessions that nobody listens to any more, since their agent ignored a cancel.
     given_up: HashSet<String>,
+    /// The last message, unless it was a copy.
+    last: Option<Message>,
     /// Whether text has come after the answer to its prompt.
     was_late: bool,
     /// Whether the agent has sent a message, and what it wrote before it did.
@@ -103,6 +106,7 @@ impl Client {
             ready: false,
             asked: Vec::new(),
             given_up: HashSet::new(),
+            last: None,
             was_late: false,
             heard: false,
             noise: String::new(),

@@ -5,9 +5,18 @@ use serde_json::Value;
 use crate::mutant::{Mutant, broken};
 
 pub enum Line {
-    Message(Value),
+    Message(Message),
     Blank,
     Noise(String),
+}
+
+#[derive(Clone)]
+pub struct Message {
+    pub value: Value,
+    /// Its JSON.
+    pub text: String,
+    /// Whether its line holds nothing else.
+    pub is_alone: bool,
 }
 
 impl Line {
@@ -27,16 +36,31 @@ impl Line {
         if text.is_empty() {
             return Line::Blank;
         }
-        if let Some(message) = object(text) {
-            return Line::Message(message);
+        if let Some(value) = object(text) {
+            return Line::Message(Message {
+                value,
+                text: text.to_owned(),
+                is_alone: true,
+            });
         }
         // A log line that lacks its line feed stands in front of a message: the message counts.
         let starts = text.match_indices('{').map(|(at, _)| at);
         let glued = starts
             .filter(|at| *at > 0 && !broken(Mutant::GluedNoiseLosesMessage))
-            .filter_map(|at| object(&text[at..]))
-            .find(|message| message.get("jsonrpc").is_some());
-        glued.map_or_else(|| Line::Noise(text.to_owned()), Line::Message)
+            .filter_map(|at| Some((at, object(&text[at..])?)))
+            .find(|(_, value)| value.get("jsonrpc").is_some());
+        match glued {
+            // What is in the log of an agent that logs what it reads came from us.
+            Some((_, value)) if is_ours(&value) && !broken(Mutant::OwnLineIsAnswered) => {
+                Line::Noise(text.to_owned())
+            }
+            Some((at, value)) => Line::Message(Message {
+                value,
+                text: text[at..].to_owned(),
+                is_alone: false,
+            }),
+            None => Line::Noise(text.to_owned()),
+        }
     }
 }
 
@@ -57,6 +81,15 @@ pub fn join_halves(text: &str) -> String {
         }
     }
     String::from_utf16_lossy(&units)
+}
+
+/// Whether this is a message that only a client sends.
+fn is_ours(message: &Value) -> bool {
+    let method = message["method"].as_str().unwrap_or_default();
+    match method.strip_prefix("session/") {
+        Some(rest) => rest != "update" && rest != "request_permission",
+        None => method == "initialize" || method == "authenticate",
+    }
 }
 
 const FIRST_HALF: u16 = 0xD800;

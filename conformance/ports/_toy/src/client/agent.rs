@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Client, Lane, Pending};
-use crate::line::Line;
+use crate::line::{Line, Message};
 use crate::mutant::{Mutant, broken};
 use crate::turn::{Reply, fields, rejected};
 
@@ -11,7 +11,10 @@ impl Client {
     /// One line of the agent. What is no message is passed over.
     pub fn handle_line(&mut self, line: &[u8]) {
         let message = match Line::read(line) {
-            Line::Message(message) => message,
+            Line::Message(message) if self.is_copy(&message) => {
+                return self.handle_noise(&message.text);
+            }
+            Line::Message(message) => message.value,
             Line::Blank => return,
             Line::Noise(text) => return self.handle_noise(&text),
         };
@@ -31,6 +34,23 @@ impl Client {
             }
             _ => self.handle_response(&message),
         }
+    }
+
+    /// Whether this is the second of a message and its copy in a log: the one in a line of its own, the
+    /// other right before or after it, behind some words.
+    fn is_copy(&mut self, message: &Message) -> bool {
+        let ignored = broken(if message.is_alone {
+            Mutant::CopyBeforeCounts
+        } else {
+            Mutant::CopyAfterCounts
+        });
+        let is_copy = self.last.take().is_some_and(|last| {
+            last.text == message.text && last.is_alone != message.is_alone && !ignored
+        });
+        if !is_copy {
+            self.last = Some(message.clone());
+        }
+        is_copy
     }
 
     /// A line that was too long to be read.
