@@ -32,6 +32,8 @@ pub struct Client {
     known_lanes: BTreeSet<String>,
     auth_methods: Vec<Value>,
     initialized: bool,
+    /// Whether the agent has `session/close`.
+    closes_sessions: bool,
     authenticated: bool,
     /// Whether the first lane has been open.
     ready: bool,
@@ -88,6 +90,9 @@ enum Pending {
     NewSession(String),
     SetMode(String),
     Prompt(String),
+    /// A session whose lane did not wait for it.
+    LateSession,
+    CloseSession,
 }
 
 impl Client {
@@ -102,6 +107,7 @@ impl Client {
             known_lanes: BTreeSet::new(),
             auth_methods: Vec::new(),
             initialized: false,
+            closes_sessions: false,
             authenticated: false,
             ready: false,
             asked: Vec::new(),

@@ -55,6 +55,7 @@ mutants! {
     EarlyUpdateIsFatal = "early-update-is-fatal",
     MissingSessionIdIsEmpty = "missing-session-id-is-empty",
     SharedSessionAccepted = "shared-session-accepted",
+    LateSessionKept = "late-session-kept",
     SessionNewRetried = "session-new-retried",
     ErrorDataDropped = "error-data-dropped",
     ErrorMessageRequired = "error-message-required",
@@ -178,6 +179,7 @@ mutants! {
     ToolsMustBeQuick = "tools-must-be-quick",
     ToolsNeverEnd = "tools-never-end",
     HostMustBeQuick = "host-must-be-quick",
+    ThinkingIsSilence = "thinking-is-silence",
     DeadlineStartsAgain = "deadline-starts-again",
     WaitingIsFree = "waiting-is-free",
     // Lanes.

@@ -38,6 +38,7 @@ impl Client {
         }
         let methods = result["authMethods"].as_array().into_iter().flatten();
         self.auth_methods = methods.map(|method| method["id"].clone()).collect();
+        self.closes_sessions = capabilities["sessionCapabilities"]["close"].is_object();
         self.initialized = true;
         if broken(Mutant::AuthenticatesUnasked)
             && let Some(method) = &self.options.authenticate
@@ -111,6 +112,31 @@ impl Client {
             params,
             Pending::SetMode(lane.to_owned()),
         );
+    }
+
+    /// The lane has waited long enough. A session that still opens is for nobody.
+    pub(super) fn opening_overdue(&mut self, lane: &str) {
+        for pending in self.pending.values_mut() {
+            if matches!(pending, Pending::NewSession(name) if name == lane) {
+                *pending = Pending::LateSession;
+            }
+        }
+        let tail = self.last_words(&self.process.stderr_tail());
+        let failure = ("startup_timeout", fields(json!({"stderr_tail": tail})));
+        self.lane_failed(lane, failure);
+    }
+
+    /// Gives a session back that nobody waited for.
+    pub(super) fn late_session_opened(&mut self, reply: Reply) {
+        if let Reply::Result(result) = reply
+            && let Some(session) = result["sessionId"].as_str()
+            && self.closes_sessions
+            && self.lane_of(Some(session)).is_none()
+            && !broken(Mutant::LateSessionKept)
+        {
+            let params = json!({"sessionId": session});
+            self.request("session/close", params, Pending::CloseSession);
+        }
     }
 
     /// Logs in once, if the host said how and the agent offers it.

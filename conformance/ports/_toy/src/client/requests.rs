@@ -13,6 +13,7 @@ pub(super) struct Asked {
     id: Value,
     pub(super) session: Option<String>,
     options: Value,
+    since: Instant,
     pub(super) ends_at: Option<Instant>,
 }
 
@@ -76,7 +77,12 @@ impl Client {
             let option = choose(policy, self.options.choices, &asked.options);
             self.respond(&asked.id, json!({"result": outcome(option)}));
             if let Some(name) = self.lane_of(asked.session.as_deref()) {
-                self.restart_idle(&name);
+                let since = if broken(Mutant::ThinkingIsSilence) {
+                    asked.since
+                } else {
+                    now
+                };
+                self.restart_idle_from(&name, since);
             }
         }
     }
@@ -151,11 +157,13 @@ impl Client {
         if answer["never"] == true {
             let limit = self.options.permission_timeout;
             let limit = limit.filter(|_| !broken(Mutant::HostMayThinkForever));
+            let since = Instant::now();
             self.asked.push(Asked {
                 id: id.clone(),
                 session: session.map(str::to_owned),
                 options: options.clone(),
-                ends_at: limit.map(|limit| Instant::now() + limit),
+                since,
+                ends_at: limit.map(|limit| since + limit),
             });
             return None;
         }

@@ -8,7 +8,7 @@ use super::{Client, Lane, Pending, Settling, with_partial};
 use crate::mutant::{Mutant, broken};
 use crate::options::Settle;
 use crate::output::Output;
-use crate::turn::{Cancel, Reply, Turn, fields, settle};
+use crate::turn::{Cancel, Reply, Turn, settle};
 use crate::{fail, succeed};
 
 /// How long after the answer to its prompt text is waited for, again after each that comes.
@@ -64,11 +64,7 @@ impl Client {
         for name in names {
             match self.lanes.get_mut(&name).and_then(|lane| lane.due(now)) {
                 None => {}
-                Some(Due::Opening) => {
-                    let tail = self.last_words(&self.process.stderr_tail());
-                    let failure = ("startup_timeout", fields(json!({"stderr_tail": tail})));
-                    self.lane_failed(&name, failure);
-                }
+                Some(Due::Opening) => self.opening_overdue(&name),
                 Some(Due::Waiting(turn)) => fail(&turn.seq, ("deadline_exceeded", Map::new())),
                 Some(Due::Settled(reply)) => self.turn_ended(&name, reply),
                 Some(Due::Limit(kind)) => self.cancel_running(&name, kind),
@@ -189,6 +185,10 @@ impl Client {
 
     /// Begins the idle limit of a lane anew.
     pub(super) fn restart_idle(&mut self, name: &str) {
+        self.restart_idle_from(name, Instant::now());
+    }
+
+    pub(super) fn restart_idle_from(&mut self, name: &str, now: Instant) {
         let Some(lane) = self.lanes.get_mut(name) else {
             return;
         };
@@ -203,7 +203,6 @@ impl Client {
         let Some(turn) = lane.running.as_mut().filter(|turn| turn.cancel.is_none()) else {
             return;
         };
-        let now = Instant::now();
         if lane.settling.is_none() && !broken(Mutant::IdleNotRestarted) {
             turn.idle_at = turn.idle_timeout.map(|idle| now + idle * stretch);
         }
