@@ -1,74 +1,16 @@
 //! What holds for any agent at all, on the engine alone.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+mod warm;
+
+use std::time::Duration;
 
 use acp_core::{
-    Connection, ConnectionOptions, Event, ExitInfo, GenerateError, GenerateRequest,
-    GenerateResponse, LaneId, Output, PermissionDecision, PermissionPolicy, TurnId, TurnOptions,
+    Connection, ConnectionOptions, ExitInfo, GenerateRequest, Output, PermissionDecision,
+    PermissionPolicy, TurnOptions,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-/// What the engine has said so far.
-#[derive(Default)]
-struct Seen {
-    sent: Vec<Value>,
-    opened: Vec<LaneId>,
-    lanes_ended: HashMap<LaneId, u32>,
-    turns: HashMap<TurnId, Vec<Result<GenerateResponse, GenerateError>>>,
-    asked: Vec<acp_core::PermissionId>,
-}
-
-fn drain(connection: &mut Connection, seen: &mut Seen) {
-    loop {
-        match connection.poll_output() {
-            Output::Send(line) => {
-                assert_eq!(line.iter().filter(|&&byte| byte == b'\n').count(), 1);
-                seen.sent
-                    .push(serde_json::from_slice(&line).expect("a line is JSON"));
-            }
-            Output::Event(Event::LaneOpened(lane)) => {
-                seen.opened.push(lane);
-                *seen.lanes_ended.entry(lane).or_default() += 1;
-            }
-            Output::Event(Event::LaneFailed(lane, _)) => {
-                *seen.lanes_ended.entry(lane).or_default() += 1;
-            }
-            Output::Event(Event::TurnEnded(turn, result)) => {
-                seen.turns.entry(turn).or_default().push(*result);
-            }
-            Output::Event(Event::PermissionAsked(id, _)) => seen.asked.push(id),
-            Output::Event(_) => {}
-            Output::Wait(_) => return,
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-fn start() -> Instant {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "an instant cannot be made otherwise"
-    )]
-    Instant::now()
-}
-
-/// A warm connection with one lane.
-fn warm(options: ConnectionOptions, now: Instant) -> (Connection, LaneId, Seen) {
-    let mut seen = Seen::default();
-    let mut connection = Connection::new(options, now);
-    let lane = connection.open_lane(now);
-    for line in [
-        r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#,
-        r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}"#,
-    ] {
-        connection.handle_line(line.as_bytes(), now);
-        drain(&mut connection, &mut seen);
-    }
-    assert_eq!(seen.opened, [lane]);
-    (connection, lane, seen)
-}
+use warm::{Seen, drain, start, warm};
 
 fn say(text: &str) -> String {
     json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s1", "update": {

@@ -1,0 +1,117 @@
+//! What no transcript can show, because it is about an instant or about what a host can look up.
+
+mod warm;
+
+use std::time::Duration;
+
+use acp_core::{ConnectionOptions, GenerateRequest, TurnOptions};
+use warm::{drain, start, warm};
+
+fn hi() -> GenerateRequest {
+    GenerateRequest::user("hi")
+}
+
+/// The methods of what was sent, without the answers.
+fn methods(sent: &[serde_json::Value]) -> Vec<&str> {
+    sent.iter()
+        .filter_map(|line| line["method"].as_str())
+        .collect()
+}
+
+#[test]
+fn a_prompt_waits_a_moment_after_an_error() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let failed = connection
+        .prompt(lane, &hi(), TurnOptions::default(), now)
+        .unwrap();
+    connection.handle_line(br#"{"id":3,"error":{"code":-32603,"message":"e"}}"#, now);
+    drain(&mut connection, &mut seen);
+    assert!(
+        seen.turns[&failed][0].is_err(),
+        "the caller is told at once"
+    );
+
+    connection
+        .prompt(lane, &hi(), TurnOptions::default(), now)
+        .unwrap();
+    connection.handle_timeout(now + Duration::from_millis(99));
+    drain(&mut connection, &mut seen);
+    let prompts = |seen: &warm::Seen| {
+        let methods = methods(&seen.sent);
+        methods
+            .iter()
+            .filter(|method| **method == "session/prompt")
+            .count()
+    };
+    assert_eq!(prompts(&seen), 1);
+    connection.handle_timeout(now + Duration::from_millis(100));
+    drain(&mut connection, &mut seen);
+    assert_eq!(prompts(&seen), 2);
+}
+
+#[test]
+fn the_first_reason_for_a_cancel_is_the_one_that_counts() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let options = TurnOptions::default().deadline(Duration::from_secs(1));
+    let turn = connection.prompt(lane, &hi(), options, now).unwrap();
+    connection.handle_timeout(now + Duration::from_secs(1));
+    connection.cancel(turn, now + Duration::from_secs(2));
+    connection.handle_line(br#"{"id":3,"result":{"stopReason":"cancelled"}}"#, now);
+    drain(&mut connection, &mut seen);
+    let error = seen.turns[&turn][0].as_ref().unwrap_err();
+    assert_eq!(error.kind(), "deadline_exceeded");
+    let cancels = methods(&seen.sent);
+    let cancels = cancels.iter().filter(|method| **method == "session/cancel");
+    assert_eq!(cancels.count(), 1);
+}
+
+/// Many agents speak of a session before they have said that it exists.
+#[test]
+fn what_is_said_of_a_session_before_it_is_known_is_not_lost() {
+    let now = start();
+    let (mut connection, _, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let lane = connection.open_lane(now);
+    for line in [
+        r#"{"method":"session/update","params":{"sessionId":"s2","update":{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"plan"}]}}}"#,
+        r#"{"method":"session/update","params":{"sessionId":"s9","update":{"sessionUpdate":"current_mode_update","currentModeId":"other"}}}"#,
+        r#"{"id":3,"result":{"sessionId":"s2","modes":{"currentModeId":"code","availableModes":[{"id":"code"}]}}}"#,
+        r#"{"method":"session/update","params":{"sessionId":"s2","update":{"sessionUpdate":"current_mode_update","currentModeId":"ask"}}}"#,
+    ] {
+        connection.handle_line(line.as_bytes(), now);
+    }
+    drain(&mut connection, &mut seen);
+    let session = connection.session(lane).unwrap();
+    assert_eq!(session.available_commands[0]["name"], "plan");
+    assert_eq!(session.modes["currentModeId"], "ask");
+    assert_eq!(session.mode_ids(), Some(vec!["code"]));
+}
+
+/// A session is given back only to an agent that says it can take it.
+#[test]
+fn a_lane_that_is_closed_closes_its_session_where_the_agent_can() {
+    for (capabilities, closes) in [
+        (r#"{"sessionCapabilities":{"close":{}}}"#, 1),
+        (r#"{"sessionCapabilities":{"close":null}}"#, 0),
+        ("{}", 0),
+    ] {
+        let now = start();
+        let mut seen = warm::Seen::default();
+        let mut connection = acp_core::Connection::new(ConnectionOptions::new("/w"), now);
+        let lane = connection.open_lane(now);
+        for line in [
+            format!(
+                r#"{{"id":1,"result":{{"protocolVersion":1,"agentCapabilities":{capabilities}}}}}"#
+            ),
+            r#"{"id":2,"result":{"sessionId":"s1"}}"#.to_owned(),
+        ] {
+            connection.handle_line(line.as_bytes(), now);
+        }
+        connection.close_lane(lane, now);
+        drain(&mut connection, &mut seen);
+        let methods = methods(&seen.sent);
+        let sent = methods.iter().filter(|method| **method == "session/close");
+        assert_eq!(sent.count(), closes, "{capabilities}");
+    }
+}
