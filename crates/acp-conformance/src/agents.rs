@@ -17,7 +17,7 @@ use std::{
 
 use acp_fake_server::control::{Command, RelayConn, RelayEvent};
 
-use crate::processes;
+use crate::{processes, started::Entry};
 
 /// Something that happened to an agent process. Processes are counted from 1.
 #[derive(Debug)]
@@ -44,9 +44,10 @@ pub struct Agents {
 
 struct Relay {
     conn: RelayConn,
-    grandchildren: Vec<u32>,
+    /// Until it is gone.
+    entry: Option<Entry>,
+    grandchildren: Vec<(u32, Entry)>,
     input_ended: bool,
-    gone: bool,
 }
 
 impl Agents {
@@ -86,10 +87,10 @@ impl Agents {
     /// Takes in the process that was started.
     pub fn add(&mut self, conn: RelayConn) {
         self.relays.push(Relay {
+            entry: Some(Entry::process(conn.pid())),
             conn,
             grandchildren: Vec::new(),
             input_ended: false,
-            gone: false,
         });
     }
 
@@ -101,10 +102,12 @@ impl Agents {
         match event {
             RelayEvent::Line(_) => {}
             RelayEvent::Eof => relay.input_ended = true,
-            RelayEvent::Grandchild { pid } => relay.grandchildren.push(*pid),
+            RelayEvent::Grandchild { pid } => {
+                relay.grandchildren.push((*pid, Entry::process(*pid)));
+            }
             RelayEvent::Gone => {
                 relay.input_ended = true;
-                relay.gone = true;
+                relay.entry = None;
             }
         }
     }
@@ -131,7 +134,7 @@ impl Agents {
         let mut processes = Vec::new();
         for (number, relay) in (1..).zip(&self.relays).skip(skipped) {
             processes.push((format!("agent process {number}"), relay.conn.pid()));
-            for pid in &relay.grandchildren {
+            for (pid, _) in &relay.grandchildren {
                 let name = format!("a process that agent process {number} started");
                 processes.push((name, *pid));
             }
@@ -146,10 +149,10 @@ impl Drop for Agents {
         // Wakes the thread. It has ended already if it cannot be reached.
         let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
         for relay in &self.relays {
-            if !relay.gone {
+            if relay.entry.is_some() {
                 processes::kill(relay.conn.pid());
             }
-            for pid in &relay.grandchildren {
+            for (pid, _) in &relay.grandchildren {
                 if processes::is_alive(*pid) {
                     processes::kill(*pid);
                 }

@@ -432,7 +432,14 @@ impl<'a> Play<'a> {
                 Err(_) => break,
             }
         }
-        Ok(())
+        let left = self.survivors(0);
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Verdict::Fail(format!(
+            "when the driver had exited there still was {}",
+            left.join(" and ")
+        )))
     }
 
     /// A request that is about the driver itself, and its answer's `ok`.

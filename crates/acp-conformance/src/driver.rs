@@ -2,41 +2,33 @@
 
 use std::{
     collections::HashSet,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read as _, Write},
     process::{Command, ExitStatus, Stdio},
-    sync::{
-        Arc, Mutex, PoisonError,
-        mpsc::{self, Sender},
-    },
+    sync::mpsc::{self, Sender},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use process_wrap::std::{ChildWrapper, CommandWrap, ProcessGroup};
 use serde_json::Value;
 
 use crate::{
     port::Port,
     protocol::{self, Answer},
+    started::Group,
+    tail::Tail,
 };
-
-/// How much of a driver's standard error is kept.
-const STDERR_TAIL: usize = 64 * 1024;
 
 /// The longest line a driver may write. Answers hold text that transcripts send, which is at most a
 /// few MiB; a driver that writes without end must not take the harness with it.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
-/// How often a driver that should end is looked at.
-const EXIT_POLL: Duration = Duration::from_millis(5);
-
 /// A running driver. It is killed with its process group when this is dropped.
 pub struct Driver {
-    child: Box<dyn ChildWrapper>,
+    group: Group,
     requests: Sender<Vec<u8>>,
     last_seq: u64,
     unanswered: HashSet<u64>,
-    stderr: Arc<Mutex<Vec<u8>>>,
+    stderr: Tail,
 }
 
 /// What a driver did.
@@ -67,11 +59,10 @@ impl Driver {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut command = CommandWrap::from(command);
-        command.wrap(ProcessGroup::leader());
-        let mut child = command.spawn()?;
+        let mut group = Group::spawn(command)?;
 
         let no_pipe = || io::Error::other("a standard stream is not piped");
+        let child = group.child();
         let mut stdin = child.stdin().take().ok_or_else(no_pipe)?;
         let stdout = child.stdout().take().ok_or_else(no_pipe)?;
         let stderr = child.stderr().take().ok_or_else(no_pipe)?;
@@ -94,12 +85,12 @@ impl Driver {
             }
             on_event(DriverEvent::Ended);
         })?;
-        let tail = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&tail);
-        named("driver-stderr", move || keep_tail(stderr, &kept))?;
+        let tail = Tail::default();
+        let kept = tail.clone();
+        named("driver-stderr", move || kept.keep(stderr))?;
 
         Ok(Driver {
-            child,
+            group,
             requests,
             last_seq: 0,
             unanswered: HashSet::new(),
@@ -146,38 +137,17 @@ impl Driver {
 
     /// Waits for the driver to end, at most until `deadline`.
     pub fn wait_until(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
-            }
-            if Instant::now() >= deadline {
-                return Ok(None);
-            }
-            thread::sleep(EXIT_POLL);
-        }
+        self.group.wait_until(deadline)
     }
 
     /// Kills the driver's process group and waits for the driver.
     pub fn kill(&mut self) -> io::Result<()> {
-        let killed = self.child.start_kill();
-        // A group that is gone already cannot be killed, and is what was wanted.
-        if killed.is_err() && self.child.try_wait()?.is_none() {
-            return killed;
-        }
-        self.child.wait().map(drop)
+        self.group.kill()
     }
 
     /// The end of what the driver wrote to standard error so far.
     pub fn stderr_tail(&self) -> String {
-        let tail = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&tail).into_owned()
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        // Nothing can be done about a process that cannot be killed, least of all in a destructor.
-        let _ = self.kill();
+        self.stderr.text()
     }
 }
 
@@ -204,16 +174,6 @@ fn read_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     Some(line)
 }
 
-fn keep_tail(mut stderr: impl Read, tail: &Mutex<Vec<u8>>) {
-    let mut buffer = [0; 8192];
-    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
-        tail.extend_from_slice(&buffer[..read]);
-        let excess = tail.len().saturating_sub(STDERR_TAIL);
-        tail.drain(..excess);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,16 +186,5 @@ mod tests {
             lines.push(String::from_utf8(line).unwrap());
         }
         assert_eq!(lines, ["one", "", "two"]);
-    }
-
-    #[test]
-    fn the_tail_of_a_flood_is_its_end() {
-        let mut flood = vec![b'x'; 3 * STDERR_TAIL];
-        flood.extend_from_slice(b"the end");
-        let tail = Mutex::new(Vec::new());
-        keep_tail(&flood[..], &tail);
-        let tail = tail.into_inner().unwrap();
-        assert_eq!(tail.len(), STDERR_TAIL);
-        assert!(tail.ends_with(b"the end"));
     }
 }

@@ -12,6 +12,7 @@
 //! - [`port`]: a port's directory
 //! - [`limits`]: all the time that the harness takes
 //! - [`protocol`]: the lines of the driver protocol
+//! - [`started`]: all processes that were started, for the case of a signal
 //! - [`driver`]: a driver process
 //! - [`wire_schema`]: the official schema, held against every line on the wire
 //! - [`log`]: what happened, as text and against the schema
@@ -37,6 +38,8 @@ mod processes;
 pub mod protocol;
 pub mod report;
 pub mod run;
+pub mod started;
+mod tail;
 pub mod tier;
 pub mod verdict;
 pub mod wire_schema;

@@ -5,7 +5,7 @@ use std::{env, time::Duration};
 /// The environment variable that multiplies every limit, for slow machines.
 pub const SCALE_ENV: &str = "ACP_TIME_SCALE";
 
-/// The limits of one cell.
+/// The limits of one cell, and of what comes before the first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// For the driver's start and its answers to `hello` and `bye`.
@@ -15,6 +15,8 @@ pub struct Limits {
     /// For the operating system to carry out what the client has done: a killed process that is not
     /// quite gone yet, a last line on its way.
     pub settle: Duration,
+    /// For a port's build command.
+    pub build: Duration,
 }
 
 impl Limits {
@@ -25,6 +27,7 @@ impl Limits {
             hello: seconds(5.0),
             wait: seconds(10.0),
             settle: seconds(0.5),
+            build: seconds(600.0),
         }
     }
 
@@ -70,6 +73,7 @@ mod tests {
         assert_eq!(limits.hello, Duration::from_secs(10));
         assert_eq!(limits.wait, Duration::from_secs(20));
         assert_eq!(limits.settle, Duration::from_secs(1));
+        assert_eq!(limits.build, Duration::from_secs(1200));
     }
 
     #[test]

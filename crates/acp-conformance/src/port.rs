@@ -1,16 +1,20 @@
 //! A port: one client library and the driver that adapts it, described by `port.toml`.
 
+mod build;
+
 use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use serde::Deserialize;
 
+pub use self::build::BuildError;
 use crate::{
     known::{Known, KnownError},
+    limits::Limits,
     tier::Tier,
 };
 
@@ -93,30 +97,18 @@ impl Port {
 
     /// Runs the port's `build` command, if it has one.
     ///
-    /// `env` is added to the environment of the command.
-    pub fn build(&self, env: &[(&str, &Path)]) -> Result<(), BuildError> {
+    /// `env` is added to the environment of the command, which leads a process group of its own and is
+    /// killed with it when [`Limits::build`] is over.
+    pub fn build(&self, env: &[(&str, &Path)], limits: &Limits) -> Result<(), BuildError> {
         let Some((program, args)) = self.build.as_deref().and_then(<[String]>::split_first) else {
             return Ok(());
         };
-        let output = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(args)
             .envs(env.iter().copied())
-            .current_dir(&self.dir)
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|source| BuildError::Spawn {
-                program: program.clone(),
-                source,
-            })?;
-        if output.status.success() {
-            return Ok(());
-        }
-        Err(BuildError::Failed {
-            status: output.status.to_string(),
-            output: [output.stdout, output.stderr]
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-                .concat(),
-        })
+            .current_dir(&self.dir);
+        build::run(command, limits)
     }
 }
 
@@ -178,27 +170,6 @@ impl PortError {
             source,
         }
     }
-}
-
-/// Why a port could not be built.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The build command could not be started.
-    #[error("failed to start {program}: {source}")]
-    Spawn {
-        /// The program.
-        program: String,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The build command reported a failure.
-    #[error("the build ended with {status}\n{output}")]
-    Failed {
-        /// How it ended.
-        status: String,
-        /// Everything it printed.
-        output: String,
-    },
 }
 
 #[derive(Deserialize)]

@@ -48,11 +48,14 @@ pub enum Capability {
     RequestHook,
     /// Tell the messages of an answer apart.
     Messages,
+    /// Keep the contract of a model source: render a chat request as the prompt, name in it what
+    /// supersedes the prompts before, and take the contract's defaults.
+    ModelSource,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 21] = [
+    pub const ALL: [Capability; 22] = [
         Capability::Cancel,
         Capability::Lanes,
         Capability::Mode,
@@ -74,6 +77,7 @@ impl Capability {
         Capability::Choices,
         Capability::RequestHook,
         Capability::Messages,
+        Capability::ModelSource,
     ];
 
     /// The capability's name in the driver protocol.
@@ -100,6 +104,7 @@ impl Capability {
             Capability::Choices => "choices",
             Capability::RequestHook => "request_hook",
             Capability::Messages => "messages",
+            Capability::ModelSource => "model_source",
         }
     }
 
@@ -116,7 +121,7 @@ impl Capability {
 pub enum Tier {
     /// The rules of the protocol, for any client.
     Client,
-    /// A model source: one agent, one session, prompt in and text out, with its limits and its
+    /// A model source: one agent, one session, a chat request in and text out, with its limits and its
     /// permission policy in the caller's hands.
     ModelSource,
     /// Everything there is.
@@ -129,6 +134,7 @@ impl Tier {
         match self {
             Tier::Client => &[],
             Tier::ModelSource => &[
+                Capability::ModelSource,
                 Capability::Permission,
                 Capability::StartupTimeout,
                 Capability::Deadline,

@@ -78,7 +78,7 @@ fn trials() -> Result<Vec<Trial>, Box<dyn std::error::Error>> {
             continue;
         }
         let name = port.name.clone();
-        let port = Arc::new(Lazy::new(port));
+        let port = Arc::new(Lazy::new(port, stage.limits));
         if name == BREAKABLE {
             breakable = Some(Arc::clone(&port));
         }
@@ -192,13 +192,15 @@ fn caught(
 /// A port that is built when its first trial runs, so that listing the trials builds nothing.
 struct Lazy {
     port: Port,
+    limits: Limits,
     built: OnceLock<Result<Port, String>>,
 }
 
 impl Lazy {
-    fn new(port: Port) -> Lazy {
+    fn new(port: Port, limits: Limits) -> Lazy {
         Lazy {
             port,
+            limits,
             built: OnceLock::new(),
         }
     }
@@ -208,7 +210,7 @@ impl Lazy {
             // Built to where this test was built to, in cargo's default profile.
             let target = target();
             self.port
-                .build(&[("CARGO_TARGET_DIR", &target)])
+                .build(&[("CARGO_TARGET_DIR", &target)], &self.limits)
                 .map_err(|error| error.to_string())?;
             let mut port = self.port.clone();
             port.locate(&[target.join("debug")]);

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     if let Ok(role) = env::var(ROLE) {
         return liar::drive(&role);
     }
-    let cases: [(&str, &str, &str, &str); 25] = [
+    let cases: [(&str, &str, &str, &str); 26] = [
         // A driver that does its part, against which the others are held.
         ("honest", LOAD, "pass", ""),
         (
@@ -86,6 +86,12 @@ fn main() -> ExitCode {
             LOAD_FAILS,
             "fail",
             "when load had failed there still was agent process 1",
+        ),
+        (
+            "honest",
+            LINGER,
+            "fail",
+            "when the driver had exited there still was agent process 1",
         ),
         ("one-line-too-many", LOAD, "fail", "session/cancel"),
         ("invalid-to-the-schema", LOAD, "fail", "params/mcpServers/0"),
@@ -170,6 +176,17 @@ const LEAVE: &str = r#"
 {"returns":"close","ok":{}}
 "#;
 
+/// An agent that no `close` is called for, and that the end of its input does not end.
+const LINGER: &str = r#"
+{"call":"load"}
+{"want":"initialize","as":"init"}
+{"reply":"init","result":{"protocolVersion":1}}
+{"want":"session/new","as":"new"}
+{"linger":"eof"}
+{"reply":"new","result":{"sessionId":"s1"}}
+{"returns":"load","ok":{"session_id":"s1"}}
+"#;
+
 const NOT_LOADED: &str = r#"
 {"call":"generate","args":{"messages":[{"role":"user","content":"hi"}]}}
 {"returns":"generate","err":{"kind":"closed"}}
@@ -203,6 +220,7 @@ const UNDECLARED_INVALID: &str = r#"
 fn suffix(steps: &str) -> &'static str {
     match steps {
         LOAD_FAILS => "-of-a-failed-load",
+        LINGER => "-with-an-agent-that-stays",
         NOT_LOADED => "-about-an-answer",
         NEEDS_LANES => "-without-lanes",
         UNDECLARED_INVALID => "-with-an-invalid-agent",
@@ -246,7 +264,7 @@ fn stage() -> Stage {
         limits: Limits {
             hello: limits.hello / 2,
             wait: limits.wait / 4,
-            settle: limits.settle,
+            ..limits
         },
     }
 }

@@ -6,7 +6,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 
 /// Runs ACP transcripts against any client and prints the parity matrix.
 ///
-/// Exits 0 when all is green, 1 when something is red, and 2 when nothing could be run.
+/// Exits 0 when all is green, 1 when something is red, and 2 when nothing could be run; 130, 143 or 129
+/// when SIGINT, SIGTERM or SIGHUP ended it, and all that it had started.
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 pub struct Cli {

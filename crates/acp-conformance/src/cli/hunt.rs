@@ -18,9 +18,13 @@ pub fn main(flags: flags::Mutants) -> Result<bool, Fault> {
     if !flags.mutant.is_empty() {
         list.retain(|mutant| flags.mutant.iter().any(|part| mutant.name.contains(part)));
     }
-    let ports = find_ports(std::slice::from_ref(&flags.port), &flags.ports)?;
-    let plan = Plan::new(fixtures, ports, &flags.fixtures.filter)?;
     let mut stage = stage()?;
+    let ports = find_ports(
+        std::slice::from_ref(&flags.port),
+        &flags.ports,
+        &stage.limits,
+    )?;
+    let plan = Plan::new(fixtures, ports, &flags.fixtures.filter)?;
     let jobs = jobs(&flags.ports);
 
     // The unbroken port passes, or a mutant that fails shows nothing.

@@ -2,6 +2,7 @@
 
 pub mod flags;
 mod hunt;
+mod interrupt;
 
 use std::{
     env,
@@ -36,7 +37,12 @@ type Fault = Box<dyn Error>;
 
 /// Does what the command line says. False if something is red.
 pub fn main(cli: Cli) -> Result<bool, Fault> {
-    match cli.command.unwrap_or(Command::Run(cli.run)) {
+    let command = cli.command.unwrap_or(Command::Run(cli.run));
+    // An agent process is steered by its transcript, and knows what signals it is to take.
+    if !matches!(command, Command::Relay) {
+        interrupt::watch().map_err(|error| format!("signals cannot be watched: {error}"))?;
+    }
+    match command {
         Command::Run(flags) => run(flags),
         Command::Mutants(flags) => hunt::main(flags),
         Command::Ledger(flags) => ledger(flags),
@@ -52,9 +58,9 @@ fn run(flags: flags::Run) -> Result<bool, Fault> {
         list(&plan.fixtures, flags.verbose);
         return Ok(true);
     }
-    let ports = find_ports(&flags.port, &flags.ports)?;
-    let plan = Plan::new(fixtures, ports, filters)?;
     let stage = stage()?;
+    let ports = find_ports(&flags.port, &flags.ports, &stage.limits)?;
+    let plan = Plan::new(fixtures, ports, filters)?;
 
     let mut events = match &flags.events {
         Some(path) => Some(Events::begin(create(path)?, &plan.ports, plan.cells())?),
@@ -141,7 +147,11 @@ fn list(fixtures: &[Fixture], verbose: bool) {
 }
 
 /// The ports that are meant by `wanted`, or all; built, and their drivers located.
-fn find_ports(wanted: &[String], flags: &flags::Ports) -> Result<Vec<Port>, Fault> {
+fn find_ports(
+    wanted: &[String],
+    flags: &flags::Ports,
+    limits: &Limits,
+) -> Result<Vec<Port>, Fault> {
     let named = || -> Result<Vec<Port>, Fault> {
         let dirs = port::discover(&flags.ports)?;
         Ok(dirs
@@ -175,7 +185,7 @@ fn find_ports(wanted: &[String], flags: &flags::Ports) -> Result<Vec<Port>, Faul
     for port in &mut ports {
         if port.build.is_some() && !flags.no_build {
             anstream::eprintln!("building the driver of {}", port.name);
-            port.build(&[])
+            port.build(&[], limits)
                 .map_err(|error| format!("failed to build the driver of {}: {error}", port.name))?;
         }
         port.locate(&bin_dirs);
