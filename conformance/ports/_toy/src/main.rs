@@ -65,6 +65,7 @@ const CAPABILITIES: &[&str] = &[
     "choices",
     "request_hook",
     "messages",
+    "model_source",
 ];
 
 fn main() -> ExitCode {

@@ -19,7 +19,7 @@ use answer::Seq;
 use options::{load_options, turn_options};
 
 /// Everything this library can do, which is everything there is.
-const CAPABILITIES: [&str; 21] = [
+const CAPABILITIES: [&str; 22] = [
     "cancel",
     "lanes",
     "mode",
@@ -41,6 +41,7 @@ const CAPABILITIES: [&str; 21] = [
     "choices",
     "request_hook",
     "messages",
+    "model_source",
 ];
 
 fn main() -> io::Result<()> {
