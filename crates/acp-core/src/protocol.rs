@@ -3,6 +3,8 @@
 //! Reading: null and absent mean the same, a value of the wrong type means "not there", unknown
 //! members are skipped. Only what a rule depends on can fail. Source of all shapes: the ACP v1 schema.
 
+mod outgoing;
+
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +12,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::text::without_lone_surrogates;
+pub(crate) use outgoing::{
+    AuthenticateRequest, CancelNotification, CloseSessionRequest, ContentBlock, InitializeRequest,
+    NewSessionRequest, PromptRequest, SetSessionModeRequest,
+};
 
 /// The protocol version this client speaks.
 pub const PROTOCOL_VERSION: u16 = 1;
@@ -269,131 +275,6 @@ pub(crate) struct TextBlock<'a> {
     /// Raw, because some text is only read by [`crate::text`].
     #[serde(borrow)]
     pub(crate) text: Option<&'a RawValue>,
-}
-
-/// `InitializeRequest`: nothing is declared that is not served.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct InitializeRequest<'a> {
-    protocol_version: u16,
-    client_capabilities: ClientCapabilities,
-    client_info: &'a Implementation,
-}
-
-#[derive(Serialize)]
-struct ClientCapabilities {
-    fs: FileSystemCapabilities,
-    terminal: bool,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FileSystemCapabilities {
-    read_text_file: bool,
-    write_text_file: bool,
-}
-
-impl<'a> InitializeRequest<'a> {
-    pub(crate) fn new(client_info: &'a Implementation) -> Self {
-        Self {
-            protocol_version: PROTOCOL_VERSION,
-            client_capabilities: ClientCapabilities {
-                fs: FileSystemCapabilities {
-                    read_text_file: false,
-                    write_text_file: false,
-                },
-                terminal: false,
-            },
-            client_info,
-        }
-    }
-}
-
-/// `AuthenticateRequest`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AuthenticateRequest<'a> {
-    pub(crate) method_id: &'a str,
-}
-
-/// `NewSessionRequest`. Agents answer `-32602` to a relative `cwd` and to a missing `mcpServers`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NewSessionRequest<'a> {
-    pub(crate) cwd: &'a str,
-    pub(crate) mcp_servers: [(); 0],
-}
-
-/// `SetSessionModeRequest`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SetSessionModeRequest<'a> {
-    pub(crate) session_id: &'a str,
-    pub(crate) mode_id: &'a str,
-}
-
-/// `PromptRequest`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PromptRequest<'a> {
-    pub(crate) session_id: &'a str,
-    pub(crate) prompt: &'a [ContentBlock],
-}
-
-/// `CloseSessionRequest`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CloseSessionRequest<'a> {
-    pub(crate) session_id: &'a str,
-}
-
-/// `CancelNotification`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CancelNotification<'a> {
-    pub(crate) session_id: &'a str,
-}
-
-/// One block of a prompt.
-///
-/// Source: ACP v1 `ContentBlock`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ContentBlock {
-    /// Text, which every agent takes.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// An image, for agents with the capability `image`.
-    #[serde(rename_all = "camelCase")]
-    Image {
-        /// Base64.
-        data: String,
-        /// Such as `image/png`.
-        mime_type: String,
-    },
-    /// Sound, for agents with the capability `audio`.
-    #[serde(rename_all = "camelCase")]
-    Audio {
-        /// Base64.
-        data: String,
-        /// Such as `audio/wav`.
-        mime_type: String,
-    },
-    /// The content of a file or the like, for agents with the capability `embeddedContext`.
-    Resource {
-        /// `EmbeddedResourceResource`, as the host gave it.
-        resource: Value,
-    },
-    /// A pointer to a file or the like, which every agent takes.
-    ResourceLink {
-        /// For people.
-        name: String,
-        /// Where it is.
-        uri: String,
-    },
 }
 
 /// A whole value. What no JSON reader takes reads as null: numbers beyond any range, and nothing else
