@@ -13,6 +13,10 @@ use crate::turn::{self, TurnTimes};
 
 pub(crate) fn run(args: &Chat) -> Result<(), Failure> {
     let interrupts = Interrupts::watch().map_err(Failure::signals)?;
+    let interactive = io::stdin().is_terminal();
+    if interactive {
+        interrupts.outlive_ctrl_c();
+    }
     let command = AgentCommand::find(&args.start)?;
     let spinner = Spinner::new(format!("starting {}", command.name));
     let running = Running::spawn(command.options(&args.start, Some(&args.turn)), interrupts)?;
@@ -24,11 +28,10 @@ pub(crate) fn run(args: &Chat) -> Result<(), Failure> {
          session saves; ACP itself makes no agent faster.",
         human(start)
     ));
-    talk(&running, &lane)
+    talk(&running, &lane, interactive)
 }
 
-fn talk(running: &Running, lane: &Lane) -> Result<(), Failure> {
-    let interactive = io::stdin().is_terminal();
+fn talk(running: &Running, lane: &Lane, interactive: bool) -> Result<(), Failure> {
     let mut messages = Vec::new();
     while let Some(question) = read_question(running)? {
         if question.trim().is_empty() {

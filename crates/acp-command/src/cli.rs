@@ -45,7 +45,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Ask one question and print the answer as it comes.
     ///
-    /// Ctrl-C cancels the turn; a second one ends the agent at once.
+    /// Ctrl-C cancels the turn; a second one ends the agent at once, as does the first after five seconds.
     #[command(after_help = EXIT_CODES)]
     Ask(Ask),
     /// Hold a conversation with one warm agent, a line at a time.

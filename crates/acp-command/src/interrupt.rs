@@ -1,4 +1,5 @@
-//! Ctrl-C: the first one ends what runs in good order, the second at once.
+//! Ctrl-C: the first one ends what runs in good order, the second at once, and so does the first where
+//! good order takes too long.
 //!
 //! The agent runs in a process group of its own, so the terminal's SIGINT reaches only this process,
 //! and it is for us to pass the wish on. SIGTERM and SIGHUP are taken in the same way, so that no agent
@@ -8,6 +9,7 @@ use std::io;
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use acp_core::{AcpAgent, Canceller};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,6 +17,13 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::signal_code;
 use crate::terminal;
+
+/// How long the command may take to end in good order. The main thread may never come back: it may be
+/// writing to a pipe that nobody reads.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the main thread then has to tell of the end of the agent, if it can.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What has been asked for by signal, and what is to be done about it.
 #[derive(Clone)]
@@ -25,6 +34,8 @@ struct State {
     signal: Option<i32>,
     agent: Option<Arc<AcpAgent>>,
     activity: Activity,
+    /// Whether Ctrl-C in a turn ends only the turn.
+    outlives_ctrl_c: bool,
 }
 
 /// What the main thread does.
@@ -45,6 +56,7 @@ impl Interrupts {
             signal: None,
             agent: None,
             activity: Activity::Person,
+            outlives_ctrl_c: false,
         })));
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         let watcher = interrupts.clone();
@@ -52,6 +64,11 @@ impl Interrupts {
             .name("acp-signals".to_owned())
             .spawn(move || signals.forever().for_each(|signal| watcher.handle(signal)))?;
         Ok(interrupts)
+    }
+
+    /// From now on a Ctrl-C in a turn ends the turn and not the command, however long that takes.
+    pub(crate) fn outlive_ctrl_c(&self) {
+        self.state().outlives_ctrl_c = true;
     }
 
     /// Starts the agent that the main thread then waits for. No signal is handled in between, so that
@@ -123,7 +140,13 @@ impl Interrupts {
             exit(signal);
         }
         let activity = state.activity.clone();
+        let outlived =
+            state.outlives_ctrl_c && signal == SIGINT && matches!(activity, Activity::Turn(_));
         drop(state);
+        if !outlived {
+            // First, because nothing below is sure to return: standard error may be unread as well.
+            end_at_last(Arc::clone(&agent), signal);
+        }
         // The note comes first, so that it stands before whatever the main thread says next. What the
         // main thread does in the meantime does no harm: a turn that has ended is not cancelled.
         match activity {
@@ -142,6 +165,24 @@ impl Interrupts {
     fn state(&self) -> MutexGuard<'_, State> {
         // No code panics while it holds the lock; if it did, the state would still be whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Kills the agent and exits, unless the command has ended in good order by then.
+fn end_at_last(agent: Arc<AcpAgent>, signal: i32) {
+    let killer = Arc::clone(&agent);
+    let started = thread::Builder::new()
+        .name("acp-at-last".to_owned())
+        .spawn(move || {
+            thread::sleep(PATIENCE);
+            killer.kill();
+            thread::sleep(LAST_WORDS);
+            exit(signal);
+        });
+    if started.is_err() {
+        // Without a thread to wait on there is no good order.
+        agent.kill();
+        exit(signal);
     }
 }
 

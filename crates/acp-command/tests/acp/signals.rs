@@ -1,7 +1,11 @@
 //! Ctrl-C and its kin. No process of the agent may be left, however the command ends.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use crate::support::{Running, Script, Test, acp, acp_with, is_running, until};
@@ -19,6 +23,14 @@ pub(crate) const TESTS: &[Test] = &[
         ctrl_c_while_input_is_read,
     ),
     ("signals::sigterm_between_turns", sigterm_between_turns),
+    (
+        "signals::one_is_enough_where_output_is_blocked",
+        one_is_enough_where_output_is_blocked,
+    ),
+    (
+        "signals::one_is_enough_for_an_agent_that_stays",
+        one_is_enough_for_an_agent_that_stays,
+    ),
 ];
 
 const CANCELLED: &str = r#"
@@ -108,4 +120,62 @@ fn sigterm_between_turns() {
     running.signal(Signal::SIGTERM);
     assert_eq!(running.end().code, Some(143));
     assert!(!script.is_running());
+}
+
+fn one_is_enough_where_output_is_blocked() {
+    // More than a pipe holds.
+    let text = "x".repeat(1 << 20);
+    let script = || {
+        Script::ready(&format!(
+            r#"
+{{"linger":"term"}}
+{{"say":"{text}"}}
+{{"want_note":"session/cancel","params":{{"sessionId":"s1"}}}}
+"#
+        ))
+    };
+    let signals = [
+        (Signal::SIGINT, 130),
+        (Signal::SIGTERM, 143),
+        (Signal::SIGHUP, 129),
+    ];
+    let started = signals.map(|(signal, code)| {
+        let script = script();
+        let (reader, writer) = io::pipe().unwrap();
+        let running = Running::start(
+            acp_with(&script, &["ask", "hi"])
+                .stdout(writer.try_clone().unwrap())
+                .stderr(writer),
+        );
+        // The first of the text is there, so the command is writing the rest of it.
+        let mut first = [PollFd::new(reader.as_fd(), PollFlags::POLLIN)];
+        poll(&mut first, PollTimeout::from(30_000_u16)).unwrap();
+        assert_eq!(first[0].any(), Some(true));
+        running.signal(signal);
+        (script, reader, running, code)
+    });
+    for (script, reader, running, code) in started {
+        assert_eq!(running.end().code, Some(code));
+        drop(reader);
+        until(|| (!script.is_running()).then_some(()));
+    }
+}
+
+fn one_is_enough_for_an_agent_that_stays() {
+    let script = Script::ready(
+        r#"
+{"linger":"term"}
+{"say":"once upon"}
+{"want_note":"session/cancel","params":{"sessionId":"s1"}}
+"#,
+    );
+    let running = Running::start(&mut acp_with(&script, &["ask", "hi"]));
+    running.stdout.wait_for("once upon");
+    let signalled = Instant::now();
+    running.signal(Signal::SIGTERM);
+    // The end of the line shows that the command still had its say.
+    running.end().expect(143, "\n");
+    // Less than the library gives an agent for its answer to a cancel.
+    assert!(signalled.elapsed() < Duration::from_secs(10));
+    until(|| (!script.is_running()).then_some(()));
 }

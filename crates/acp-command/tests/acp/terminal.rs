@@ -120,6 +120,7 @@ fn ctrl_c_ends_the_turn_not_the_chat() {
         r#"
 {"say":"once upon"}
 {"want_note":"session/cancel","params":{"sessionId":"s1"}}
+{"delay_ms":6500,"note":"longer than a command that is to end may take"}
 {"reply":"prompt","result":{"stopReason":"cancelled"}}
 {"want":"session/prompt","params":{"sessionId":"s1","prompt":[{"type":"text","text":{"$re":"^user: again\n"}}]},"as":"prompt2"}
 {"say":"the end"}
