@@ -452,6 +452,11 @@ impl Shared {
         self.outbox.close();
         lock(&self.closing).stop_writer = None;
         let gone = self.process.end();
+        // What it wrote last is still in the pipes. They end with it, unless something that escaped holds
+        // them open.
+        let deadline = Instant::now() + STDERR_WAIT;
+        let ended = |core: &mut Core| core.stdout_ended && core.stderr_ended;
+        drop(wait_until(&self.changed, lock(&self.core), deadline, ended));
         self.alarm.stop();
         let threads = {
             let mut closing = lock(&self.closing);

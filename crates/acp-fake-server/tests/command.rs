@@ -68,11 +68,9 @@ fn play_is_the_agent_and_exits_0_at_the_end() {
         {\"jsonrpc\":\"2.0\",\"id\":0,\"result\":{}}\n"
     );
     assert_eq!(text(&output.stderr), "log");
-    assert_eq!(
-        play(&steps, "").status.code(),
-        Some(0),
-        "the end of the input is an end too"
-    );
+    let idle = play(&steps, "");
+    assert_eq!(idle.status.code(), Some(1), "a client that does nothing");
+    assert!(text(&idle.stderr).contains("closed the agent's input"));
 }
 
 #[test]

@@ -236,16 +236,12 @@ impl Player {
     /// No line waits for `verb`: either one may still come, or the client is gone.
     fn nothing_came(&self, verb: &Verb) -> Played {
         let wants = wanted(verb);
-        match (
-            self.processes.get(self.index()).is_some_and(|p| p.eof),
-            self.role,
-        ) {
-            (false, _) => Ok(Progress::Blocked(wants)),
-            (true, Role::AgentOnly) => Ok(Progress::End),
-            (true, Role::Both) => Err(Box::new(Failure::client(format!(
+        if self.processes.get(self.index()).is_some_and(|p| p.eof) {
+            return Err(Box::new(Failure::client(format!(
                 "the client closed the agent's input while {wants} was wanted"
-            )))),
+            ))));
         }
+        Ok(Progress::Blocked(wants))
     }
 
     /// Takes what has come and matches any of `steps`, which shrink until none is left.
@@ -350,13 +346,12 @@ impl Player {
         let Some(position) = process.lines.iter().position(answers) else {
             let eof = process.eof;
             let wants = "the answer to the fence";
-            return match (eof, self.role) {
-                (false, _) => Ok(Progress::Blocked(wants.to_owned())),
-                (true, Role::AgentOnly) => Ok(Progress::End),
-                (true, Role::Both) => Err(Box::new(Failure::client(format!(
+            if eof {
+                return Err(Box::new(Failure::client(format!(
                     "the client closed the agent's input while {wants} was wanted"
-                )))),
-            };
+                ))));
+            }
+            return Ok(Progress::Blocked(wants.to_owned()));
         };
         process.fence = None;
         if let Some(incoming) = process.lines.remove(position)
