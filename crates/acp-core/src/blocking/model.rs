@@ -26,7 +26,7 @@ use crate::turn::TurnOptions;
 pub fn load_acp(options: LoadOptions) -> Result<AcpModel, LoadError> {
     let agent = AcpAgent::start(options)?;
     let main = agent.lane()?;
-    Ok(AcpModel { main, agent })
+    Ok(AcpModel { agent, main })
 }
 
 /// A warm agent as a model: one process, and the session that its turns run in.
@@ -36,8 +36,9 @@ pub fn load_acp(options: LoadOptions) -> Result<AcpModel, LoadError> {
 /// [lanes](AcpModel::lane).
 #[derive(Debug)]
 pub struct AcpModel {
-    main: Lane,
+    // Dropped in this order: a turn that runs ends as closed with its agent, not as cancelled with its lane.
     agent: AcpAgent,
+    main: Lane,
 }
 
 impl AcpModel {
