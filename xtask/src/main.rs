@@ -5,6 +5,7 @@ mod flags;
 
 use std::{
     env,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
@@ -63,7 +64,7 @@ fn conformance(flags: &Conformance) -> Result<bool, String> {
     }
     let mut green = workspace.run("acp-conformance", &run)?;
     if flags.hunts() {
-        println!("\nMutants");
+        say("\nMutants");
         let mut hunt = vec!["mutants".to_owned(), "--no-build".to_owned()];
         hunt.extend(selection);
         if flags.full {
@@ -72,9 +73,18 @@ fn conformance(flags: &Conformance) -> Result<bool, String> {
         green &= workspace.run("acp-conformance", &hunt)?;
     }
     if !flags.list {
-        println!("reports: {}", reports.display());
+        say(&format!("reports: {}", reports.display()));
     }
     Ok(green)
+}
+
+/// Prints a line. A reader that has left, as `head` does, is no failure of the task.
+fn say(line: &str) {
+    if let Err(error) = writeln!(io::stdout(), "{line}")
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        eprintln!("error: failed to print: {error}");
+    }
 }
 
 /// In release mode, because it is about many turns and not about overflows.

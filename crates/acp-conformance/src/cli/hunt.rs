@@ -84,10 +84,10 @@ fn report(mutant: &Mutant, verdicts: &[(&Fixture, Verdict)]) -> Vec<String> {
     } else {
         (ERROR, "survived")
     };
-    anstream::println!(
+    super::say(format_args!(
         "{style}{word:8}{style:#}  {}  {}",
         mutant.name,
         caught_by.join(" ")
-    );
+    ));
     faults
 }

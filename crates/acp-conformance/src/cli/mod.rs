@@ -7,7 +7,9 @@ mod interrupt;
 use std::{
     env,
     error::Error,
+    fmt,
     fs::{self, File},
+    io::{self, Write as _},
     num::NonZeroUsize,
     path::{Path, PathBuf},
     thread,
@@ -68,7 +70,7 @@ fn run(flags: flags::Run) -> Result<bool, Fault> {
     };
     let mut report = Report::new(&plan, flags.verbose);
     let mut written = Ok(());
-    anstream::println!("{}", report.heading());
+    say(format_args!("{}", report.heading()));
     plan.run(&stage, jobs(&flags.ports), |cell| {
         if let Some(events) = &mut events
             && written.is_ok()
@@ -76,11 +78,14 @@ fn run(flags: flags::Run) -> Result<bool, Fault> {
             written = events.cell(&cell);
         }
         if let Some(row) = report.add(cell) {
-            anstream::println!("{row}");
+            say(format_args!("{row}"));
         }
     });
     written?;
-    anstream::print!("{}", report.conclusion());
+    say(format_args!(
+        "{}",
+        report.conclusion().trim_end_matches('\n')
+    ));
     if let Some(events) = events {
         events.end(report.summary())?;
     }
@@ -122,26 +127,32 @@ fn ledger(flags: flags::Ledger) -> Result<bool, Fault> {
 /// Prints the faults and then the totals.
 fn conclude(faults: &[String], totals: &str) -> bool {
     for fault in faults {
-        anstream::println!("{ERROR}error:{ERROR:#} {fault}");
+        say(format_args!("{ERROR}error:{ERROR:#} {fault}"));
     }
     let style = if faults.is_empty() { GOOD } else { ERROR };
-    anstream::println!("{style}{totals}, {} faults{style:#}", faults.len());
+    say(format_args!(
+        "{style}{totals}, {} faults{style:#}",
+        faults.len()
+    ));
     faults.is_empty()
 }
 
 fn list(fixtures: &[Fixture], verbose: bool) {
     for fixture in fixtures {
         if !verbose {
-            anstream::println!("{}", fixture.id);
+            say(format_args!("{}", fixture.id));
             continue;
         }
-        anstream::println!("{} ({}): {}", fixture.id, fixture.level, fixture.title);
-        anstream::println!("    covers {}", fixture.covers.join(", "));
+        say(format_args!(
+            "{} ({}): {}",
+            fixture.id, fixture.level, fixture.title
+        ));
+        say(format_args!("    covers {}", fixture.covers.join(", ")));
         if !fixture.needs.is_empty() {
-            anstream::println!("    needs {}", fixture.needs.join(", "));
+            say(format_args!("    needs {}", fixture.needs.join(", ")));
         }
         if let Some(about) = &fixture.about {
-            anstream::println!("    {about}");
+            say(format_args!("    {about}"));
         }
     }
 }
@@ -222,4 +233,15 @@ fn parent_made(path: &Path) -> Result<&Path, Fault> {
         fs::create_dir_all(parent)?;
     }
     Ok(path)
+}
+
+/// Prints one piece of the report. A reader that has left, as `head` does, ends neither the run nor changes
+/// its exit code.
+fn say(text: fmt::Arguments<'_>) {
+    let printed = writeln!(anstream::stdout().lock(), "{text}");
+    if let Err(error) = printed
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        anstream::eprintln!("{ERROR}error:{ERROR:#} failed to print the report: {error}");
+    }
 }
