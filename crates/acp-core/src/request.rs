@@ -307,7 +307,8 @@ pub struct Dropped {
     pub malformed: u64,
     /// Updates that name a session this client does not have.
     pub other_sessions: u64,
-    /// Message chunks of this session that came before the turn, after the turn before it.
+    /// Message chunks of this session that came between the turn before it and this one, or after this one
+    /// was cancelled.
     pub outside_turn: u64,
     /// Requests of the agent that were refused because nothing was declared that serves them.
     pub requests: u64,

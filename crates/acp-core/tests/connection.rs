@@ -115,3 +115,40 @@ fn a_lane_that_is_closed_closes_its_session_where_the_agent_can() {
         assert_eq!(sent.count(), closes, "{capabilities}");
     }
 }
+
+/// The lane is gone from the host's hands while its turn runs on: the session is given back all the same, and
+/// what it still says never reaches a lane that is given the same id.
+#[test]
+fn a_lane_that_is_closed_over_a_turn_that_ignores_its_cancel_is_forgotten() {
+    let now = start();
+    let mut seen = warm::Seen::default();
+    let mut connection = acp_core::Connection::new(ConnectionOptions::new("/w"), now);
+    let lane = connection.open_lane(now);
+    for line in [
+        r#"{"id":1,"result":{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"close":{}}}}}"#,
+        r#"{"id":2,"result":{"sessionId":"s1"}}"#,
+    ] {
+        connection.handle_line(line.as_bytes(), now);
+    }
+    let turn = connection
+        .prompt(lane, &hi(), TurnOptions::default(), now)
+        .unwrap();
+    connection.close_lane(lane, now);
+    connection.handle_timeout(now + Duration::from_secs(60));
+    drain(&mut connection, &mut seen);
+    assert_eq!(
+        seen.turns[&turn][0].as_ref().unwrap_err().kind(),
+        "cancelled"
+    );
+    assert_eq!(methods(&seen.sent).last(), Some(&"session/close"));
+    assert!(connection.session(lane).is_none());
+
+    let next = connection.open_lane(now);
+    connection.handle_line(br#"{"id":5,"result":{"sessionId":"s1"}}"#, now);
+    drain(&mut connection, &mut seen);
+    assert_eq!(seen.lanes_ended[&next], 1);
+    assert!(
+        !seen.opened.contains(&next),
+        "the id of a session that was given up"
+    );
+}

@@ -32,6 +32,8 @@ pub(super) struct Lane {
     pub(super) outside_turn: u64,
     /// No prompt goes out before.
     pub(super) pause_until: Option<Instant>,
+    /// Whether the session has ignored a cancel, and is not used again.
+    ignored_cancel: bool,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +88,7 @@ impl Lane {
         self.session = Some(session);
         self.turns_done = 0;
         self.outside_turn = 0;
+        self.ignored_cancel = false;
     }
 
     /// Notes which request of the opening is out now.
@@ -100,9 +103,12 @@ impl Lane {
         matches!(self.state, LaneState::Opening { first: true, .. })
     }
 
-    /// Never uses this session again.
+    /// Never uses this session again, because it has ignored a cancel.
     pub(super) fn give_up_session(&mut self) {
-        self.state = LaneState::GivenUp;
+        self.ignored_cancel = true;
+        if !self.is_closed() {
+            self.state = LaneState::GivenUp;
+        }
     }
 }
 
@@ -161,8 +167,10 @@ impl Connection {
 
     pub(super) fn forget_lane(&mut self, id: LaneId) {
         self.timers.stop(Timer::Pause(id));
-        if let Some(session) = self.lanes.remove(&id).and_then(|lane| lane.session) {
-            self.forget_session(&session.session_id, false);
+        if let Some(lane) = self.lanes.remove(&id)
+            && let Some(session) = lane.session
+        {
+            self.forget_session(&session.session_id, lane.ignored_cancel);
         }
     }
 
@@ -313,8 +321,9 @@ impl Connection {
                 }
             }
             LaneState::GivenUp => {
+                let ignored_cancel = lane.ignored_cancel;
                 if let Some(old) = lane.session.take() {
-                    self.forget_session(&old.session_id, true);
+                    self.forget_session(&old.session_id, ignored_cancel);
                 }
                 self.open_session(id, false, now);
             }
