@@ -32,6 +32,9 @@ pub struct Conformance {
     /// A port's directory, or its name; may be given several times [default: all ports]
     #[arg(long, value_name = "DIR|NAME")]
     pub port: Vec<String>,
+    /// Fetch what a port's driver needs from its registry, and run nothing; may be given several times
+    #[arg(long, value_name = "DIR|NAME|all", conflicts_with_all = ["port", "filter", "list"])]
+    pub setup: Vec<String>,
     /// Only transcripts whose id contains this; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub filter: Vec<String>,

@@ -37,6 +37,12 @@ fn main() -> ExitCode {
 
 fn conformance(flags: &Conformance) -> Result<bool, String> {
     let workspace = Workspace::find()?;
+    if !flags.setup.is_empty() {
+        workspace.build(&["acp-conformance"])?;
+        let mut setup = vec!["setup".to_owned()];
+        setup.extend(flags.setup.clone());
+        return workspace.run("acp-conformance", &setup);
+    }
     workspace.build(&["acp-conformance", "port-rust", "port-toy"])?;
     let reports = workspace.target.join("conformance");
     let path = |name: &str| reports.join(name).to_string_lossy().into_owned();

@@ -78,6 +78,8 @@ pub fn judge(outcome: Verdict, port: &Port, fixture: &str) -> Verdict {
     match (port.known.get(fixture), outcome) {
         (Some(entry), outcome) if outcome.is_caught() => Verdict::Known {
             reason: entry.reason.clone(),
+            link: entry.link.clone(),
+            failure: Box::new(outcome),
         },
         (Some(_), Verdict::Pass) => {
             Verdict::Fail("known.toml lists it as a known failure, but it passes".into())

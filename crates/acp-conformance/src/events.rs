@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     port::Port,
-    run::Summary,
+    run::{Plan, Summary},
     verdict::{Cell, Verdict},
 };
 
@@ -23,12 +23,19 @@ pub struct Events<W> {
 
 impl<W: Write> Events<W> {
     /// Writes the header.
-    pub fn begin(output: W, ports: &[Port], cells: usize) -> io::Result<Events<W>> {
-        let ports: Vec<_> = ports
+    pub fn begin(output: W, plan: &Plan) -> io::Result<Events<W>> {
+        let about = |port: &Port| {
+            json!({"name": port.name, "language": port.language, "tier": port.tier,
+                "version": port.version})
+        };
+        let ports: Vec<_> = plan.ports.iter().map(about).collect();
+        let skipped: Vec<_> = plan
+            .skipped
             .iter()
-            .map(|port| {
-                json!({"name": port.name, "language": port.language, "tier": port.tier,
-                    "version": port.version})
+            .map(|skipped| {
+                let mut line = about(&skipped.port);
+                line["why"] = json!(skipped.why.to_string());
+                line
             })
             .collect();
         let mut events = Events { output };
@@ -37,7 +44,8 @@ impl<W: Write> Events<W> {
             "format": 1,
             "harness": concat!("acp-conformance ", env!("CARGO_PKG_VERSION")),
             "ports": ports,
-            "cells": cells,
+            "skipped": skipped,
+            "cells": plan.cells(),
         }))?;
         Ok(events)
     }
@@ -80,10 +88,11 @@ impl<W: Write> Events<W> {
     }
 }
 
-/// The run as JUnit XML: a test suite for each port, a test case for each transcript.
-pub fn junit(ports: &[Port], cells: &[Cell]) -> String {
+/// The run as JUnit XML: a test suite for each port, a test case for each transcript. A port that was
+/// skipped has one test case, which was skipped.
+pub fn junit(plan: &Plan, cells: &[Cell]) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    for port in ports {
+    for port in &plan.ports {
         let cells: Vec<_> = cells.iter().filter(|cell| cell.port == port.name).collect();
         let count =
             |test: fn(&Verdict) -> bool| cells.iter().filter(|cell| test(&cell.verdict)).count();
@@ -106,6 +115,16 @@ pub fn junit(ports: &[Port], cells: &[Cell]) -> String {
             junit_case(&mut xml, cell);
         }
         xml.push_str("  </testsuite>\n");
+    }
+    for skipped in &plan.skipped {
+        let name = escaped(&skipped.port.name);
+        let why = escaped(&skipped.why.to_string());
+        let _ = writeln!(
+            xml,
+            "  <testsuite name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"0\" skipped=\"1\">\n    \
+             <testcase classname=\"{name}\" name=\"all\">\n      <skipped message=\"{why}\"/>\n    \
+             </testcase>\n  </testsuite>",
+        );
     }
     xml.push_str("</testsuites>\n");
     xml
@@ -157,7 +176,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{known::Known, tier::Tier};
+    use crate::{known::Known, port::Unavailable, run::Skipped, tier::Tier};
     use serde_json::Value;
     use std::time::Duration;
 
@@ -168,10 +187,26 @@ mod tests {
             tier: Tier::ModelSource,
             version: None,
             command: Vec::new(),
+            requires: Vec::new(),
+            setup: Vec::new(),
             build: None,
             env: Default::default(),
             dir: Default::default(),
             known: Known::default(),
+        }
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            fixtures: Vec::new(),
+            ports: vec![port()],
+            skipped: vec![Skipped {
+                port: Port {
+                    name: "other".into(),
+                    ..port()
+                },
+                why: Unavailable::Missing(vec!["mvn".into()]),
+            }],
         }
     }
 
@@ -193,7 +228,7 @@ mod tests {
     fn events_have_a_header_a_line_a_cell_and_a_footer() {
         let mut output = Vec::new();
         let mut summary = Summary::default();
-        let mut events = Events::begin(&mut output, &[port()], 2).unwrap();
+        let mut events = Events::begin(&mut output, &plan()).unwrap();
         for cell in [
             cell("turn/one", Verdict::Pass),
             cell("turn/two", Verdict::Fail("f".into())),
@@ -208,7 +243,8 @@ mod tests {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert_eq!(lines.len(), 4);
-        assert_eq!(lines[0]["cells"], 2);
+        assert_eq!(lines[0]["cells"], 0);
+        assert_eq!(lines[0]["skipped"][0]["why"], "not in PATH: mvn");
         assert_eq!(lines[0]["ports"][0]["tier"], "model-source");
         assert_eq!(lines[1].get("reason"), None);
         assert_eq!(lines[2]["verdict"], "fail");
@@ -231,7 +267,7 @@ mod tests {
                 },
             ),
         ];
-        let xml = junit(&[port()], &cells);
+        let xml = junit(&plan(), &cells);
         assert!(
             xml.contains("tests=\"4\" failures=\"1\" errors=\"1\" skipped=\"1\""),
             "{xml}"
@@ -241,6 +277,10 @@ mod tests {
             "{xml}"
         );
         assert!(xml.contains("agent1 &gt; \u{fffd}&lt;&amp;&gt;"), "{xml}");
+        assert!(
+            xml.contains("<skipped message=\"not in PATH: mvn\"/>"),
+            "{xml}"
+        );
         assert!(xml.contains("name=\"turn/one\" time=\"1.500\"/>"), "{xml}");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
+    fmt, fs, io,
     path::Path,
 };
 
@@ -31,6 +31,15 @@ pub struct Requirement {
     pub excluded: Option<String>,
 }
 
+impl Requirement {
+    /// What the ids of its section have in common: all before the number.
+    pub fn section(&self) -> &str {
+        self.id
+            .rsplit_once('-')
+            .map_or(self.id.as_str(), |(name, _)| name)
+    }
+}
+
 /// How binding a requirement is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -39,6 +48,15 @@ pub enum Level {
     Must,
     /// A client without it is worse.
     Should,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Level::Must => "must",
+            Level::Should => "should",
+        })
+    }
 }
 
 /// Reads a `requirements.toml`.

@@ -19,13 +19,15 @@
 //! - [`cell`]: one transcript against one port
 //! - [`run`]: all of them
 //! - [`report`], [`events`]: the results for people and for programs
-//! - [`mutants`], [`ledger`]: whether the transcripts can fail, and whether they cover what they must
+//! - [`mutants`], [`ledger`], [`coverage`]: whether the transcripts can fail, and whether they cover what
+//!   they must
 //!
 //! It runs on Unix, as the agents it starts do.
 #![deny(missing_docs)]
 
 mod agents;
 pub mod cell;
+pub mod coverage;
 pub mod driver;
 pub mod events;
 pub mod known;

@@ -31,7 +31,7 @@ impl Limits {
         }
     }
 
-    /// The same with a shorter wait, for ports that are expected to hang.
+    /// The same with a quarter of the wait, for what is expected to hang.
     pub fn impatient(self) -> Limits {
         Limits {
             wait: self.wait / 4,

@@ -1,6 +1,7 @@
 //! A port: one client library and the driver that adapts it, described by `port.toml`.
 
 mod build;
+mod setup;
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +12,10 @@ use std::{
 
 use serde::Deserialize;
 
-pub use self::build::BuildError;
+pub use self::{
+    build::CommandError,
+    setup::{SetupError, Unavailable},
+};
 use crate::{
     known::{Known, KnownError},
     limits::Limits,
@@ -31,6 +35,10 @@ pub struct Port {
     pub version: Option<String>,
     /// The driver's argument vector.
     pub command: Vec<String>,
+    /// Programs that must be in `PATH`; without them the port cannot be run here.
+    pub requires: Vec<String>,
+    /// Commands that fetch what the driver needs, run in `dir` when asked for.
+    pub setup: Vec<Vec<String>>,
     /// A command to run once in `dir` before the first cell.
     pub build: Option<Vec<String>>,
     /// Added to the driver's environment.
@@ -72,6 +80,8 @@ impl Port {
             tier: file.tier,
             version: file.version,
             command,
+            requires: file.requires,
+            setup: file.setup,
             build: file.build,
             env: file.env,
             dir,
@@ -99,9 +109,27 @@ impl Port {
     ///
     /// `env` is added to the environment of the command, which leads a process group of its own and is
     /// killed with it when [`Limits::build`] is over.
-    pub fn build(&self, env: &[(&str, &Path)], limits: &Limits) -> Result<(), BuildError> {
-        let Some((program, args)) = self.build.as_deref().and_then(<[String]>::split_first) else {
+    pub fn build(&self, env: &[(&str, &Path)], limits: &Limits) -> Result<(), CommandError> {
+        match &self.build {
+            Some(words) => self.run(words, env, limits),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs one of the port's own commands in its directory. A program with a slash is relative to it.
+    fn run(
+        &self,
+        words: &[String],
+        env: &[(&str, &Path)],
+        limits: &Limits,
+    ) -> Result<(), CommandError> {
+        let Some((program, args)) = words.split_first() else {
             return Ok(());
+        };
+        // Where a child's relative program is looked for is up to the platform, so it gets no such one.
+        let program = match Path::new(program).components().count() {
+            1 => PathBuf::from(program),
+            _ => self.dir.join(program),
         };
         let mut command = Command::new(program);
         command
@@ -180,6 +208,10 @@ struct File {
     tier: Tier,
     version: Option<String>,
     command: Vec<String>,
+    #[serde(default)]
+    requires: Vec<String>,
+    #[serde(default)]
+    setup: Vec<Vec<String>>,
     build: Option<Vec<String>>,
     #[serde(default)]
     env: BTreeMap<String, String>,

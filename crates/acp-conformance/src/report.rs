@@ -95,6 +95,10 @@ impl<'a> Report<'a> {
             push(&mut text, &port.name, style);
             let _ = writeln!(text, ": {}", words.join(", "));
         }
+        for skipped in &self.plan.skipped {
+            push(&mut text, &skipped.port.name, YELLOW);
+            let _ = writeln!(text, ": skipped, {}", skipped.why);
+        }
         if self.summary.executed() == 0 {
             push(
                 &mut text,

@@ -15,7 +15,7 @@ use acp_fake_server::{Fixture, FixtureError, fixture};
 
 use crate::{
     cell::{self, Stage},
-    port::Port,
+    port::{Port, Unavailable},
     verdict::{Cell, Verdict},
 };
 
@@ -26,6 +26,17 @@ pub struct Plan {
     pub fixtures: Vec<Fixture>,
     /// The ports, in the order of the report's columns.
     pub ports: Vec<Port>,
+    /// The ports that were meant and cannot be run here, which every report shows.
+    pub skipped: Vec<Skipped>,
+}
+
+/// A port that is not run.
+#[derive(Debug)]
+pub struct Skipped {
+    /// The port.
+    pub port: Port,
+    /// Why not.
+    pub why: Unavailable,
 }
 
 impl Plan {
@@ -53,7 +64,11 @@ impl Plan {
         fixtures.retain(|fixture| {
             filters.is_empty() || filters.iter().any(|filter| fixture.id.contains(filter))
         });
-        Ok(Plan { fixtures, ports })
+        Ok(Plan {
+            fixtures,
+            ports,
+            skipped: Vec::new(),
+        })
     }
 
     /// The number of cells.
@@ -64,12 +79,21 @@ impl Plan {
     /// Plays every cell with `jobs` workers and hands the finished ones to `on_cell`, in the order
     /// of the plan.
     pub fn run(&self, stage: &Stage, jobs: NonZeroUsize, mut on_cell: impl FnMut(Cell)) {
+        let impatient = Stage {
+            limits: stage.limits.impatient(),
+            ..stage.clone()
+        };
         in_order(
             self.cells(),
             jobs,
             |index| {
                 let fixture = &self.fixtures[index / self.ports.len()];
                 let port = &self.ports[index % self.ports.len()];
+                // Many a known failure is that nothing comes any more, and there is no use in waiting.
+                let stage = match port.known.get(&fixture.id) {
+                    Some(_) => &impatient,
+                    None => stage,
+                };
                 let mut cell = cell::play(fixture, port, stage);
                 cell.verdict = cell::judge(cell.verdict, port, &fixture.id);
                 cell

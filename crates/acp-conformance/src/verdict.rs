@@ -11,6 +11,10 @@ pub enum Verdict {
     Known {
         /// The reason that `known.toml` gives.
         reason: String,
+        /// Where the port's authors track it.
+        link: Option<String>,
+        /// What did not match this time.
+        failure: Box<Verdict>,
     },
     /// The transcript needs capabilities that the port does not declare and its tier does not
     /// require.
@@ -68,7 +72,7 @@ impl Verdict {
         match self {
             Verdict::Pass => None,
             Verdict::NotApplicable { missing } => Some(format!("needs {}", missing.join(", "))),
-            Verdict::Known { reason }
+            Verdict::Known { reason, .. }
             | Verdict::Fail(reason)
             | Verdict::Crash(reason)
             | Verdict::Timeout(reason)

@@ -249,6 +249,8 @@ fn port(role: &str, tier: Tier) -> Port {
         tier,
         version: None,
         command: vec![program.to_str().unwrap().to_owned()],
+        requires: Vec::new(),
+        setup: Vec::new(),
         build: None,
         env: BTreeMap::from([(ROLE.to_owned(), role.to_owned())]),
         dir: PathBuf::from("."),

@@ -24,6 +24,8 @@ pub struct Cli {
 pub enum Command {
     /// Play transcripts against ports; the default
     Run(Run),
+    /// Fetch what drivers need from their registries, at the versions that their port.toml pins
+    Setup(Setup),
     /// Prove that the transcripts can fail: break a port one rule at a time
     Mutants(Mutants),
     /// Check that the transcripts, the requirements and the mutants agree
@@ -79,6 +81,19 @@ pub struct Run {
     /// Write the results as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct Setup {
+    /// A port's directory or name, or `all`, which skips those whose toolchain is missing
+    #[arg(required = true, value_name = "DIR|NAME|all")]
+    pub port: Vec<String>,
+    /// The directory in which ports are found by name
+    #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
+    pub ports: PathBuf,
+    /// Do it again where it is done already
+    #[arg(long)]
+    pub force: bool,
 }
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use acp_conformance::{
 };
 use acp_fake_server::Fixture;
 
-use super::{ERROR, Fault, GOOD, conclude, find_ports, flags, jobs, stage};
+use super::{ERROR, Fault, GOOD, conclude, find, flags, jobs, stage};
 
 /// Hunts the mutants. False if one is not caught where it should be.
 pub fn main(flags: flags::Mutants) -> Result<bool, Fault> {
@@ -19,12 +19,9 @@ pub fn main(flags: flags::Mutants) -> Result<bool, Fault> {
         list.retain(|mutant| flags.mutant.iter().any(|part| mutant.name.contains(part)));
     }
     let mut stage = stage()?;
-    let ports = find_ports(
-        std::slice::from_ref(&flags.port),
-        &flags.ports,
-        &stage.limits,
-    )?;
-    let plan = Plan::new(fixtures, ports, &flags.fixtures.filter)?;
+    let wanted = std::slice::from_ref(&flags.port);
+    let found = find::ports(wanted, &flags.ports, &stage.limits)?;
+    let plan = Plan::new(fixtures, found.ready, &flags.fixtures.filter)?;
     let jobs = jobs(&flags.ports);
 
     // The unbroken port passes, or a mutant that fails shows nothing.

@@ -1,8 +1,11 @@
 //! What each subcommand does.
 
+mod find;
 pub mod flags;
 mod hunt;
 mod interrupt;
+mod ledger;
+mod setup;
 
 use std::{
     env,
@@ -11,17 +14,14 @@ use std::{
     fs::{self, File},
     io::{self, Write as _},
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::Path,
     thread,
 };
 
 use acp_conformance::{
     cell::Stage,
     events::{self, Events},
-    ledger,
     limits::Limits,
-    mutants,
-    port::{self, Port},
     report::Report,
     run::{self, Plan},
 };
@@ -46,8 +46,9 @@ pub fn main(cli: Cli) -> Result<bool, Fault> {
     }
     match command {
         Command::Run(flags) => run(flags),
+        Command::Setup(flags) => setup::main(&flags),
         Command::Mutants(flags) => hunt::main(flags),
-        Command::Ledger(flags) => ledger(flags),
+        Command::Ledger(flags) => ledger::main(flags),
         Command::Relay => Ok(acp_fake_server::relay::run().map(|()| true)?),
     }
 }
@@ -61,11 +62,12 @@ fn run(flags: flags::Run) -> Result<bool, Fault> {
         return Ok(true);
     }
     let stage = stage()?;
-    let ports = find_ports(&flags.port, &flags.ports, &stage.limits)?;
-    let plan = Plan::new(fixtures, ports, filters)?;
+    let found = find::ports(&flags.port, &flags.ports, &stage.limits)?;
+    let mut plan = Plan::new(fixtures, found.ready, filters)?;
+    plan.skipped = found.skipped;
 
     let mut events = match &flags.events {
-        Some(path) => Some(Events::begin(create(path)?, &plan.ports, plan.cells())?),
+        Some(path) => Some(Events::begin(create(path)?, &plan)?),
         None => None,
     };
     let mut report = Report::new(&plan, flags.verbose);
@@ -90,38 +92,9 @@ fn run(flags: flags::Run) -> Result<bool, Fault> {
         events.end(report.summary())?;
     }
     if let Some(path) = &flags.junit {
-        fs::write(
-            parent_made(path)?,
-            events::junit(&plan.ports, report.cells()),
-        )?;
+        fs::write(parent_made(path)?, events::junit(&plan, report.cells()))?;
     }
     Ok(report.summary().is_green())
-}
-
-fn ledger(flags: flags::Ledger) -> Result<bool, Fault> {
-    let fixtures = run::load_fixtures(&flags.fixtures)?;
-    let requirements = ledger::load(&flags.requirements)
-        .map_err(|error| format!("{}: {error}", flags.requirements.display()))?;
-    let list = mutants::load(&flags.mutants)
-        .map_err(|error| format!("{}: {error}", flags.mutants.display()))?;
-    let mut faults = ledger::faults(&requirements, &fixtures);
-    let ids = fixtures.iter().map(|fixture| fixture.id.as_str());
-    faults.extend(mutants::faults(&list, ids));
-    let excluded = requirements
-        .iter()
-        .filter(|one| one.excluded.is_some())
-        .count();
-    Ok(conclude(
-        &faults,
-        &format!(
-            "{} requirements: {} with transcripts, {excluded} excluded with a reason; {} \
-             transcripts, {} mutants",
-            requirements.len(),
-            requirements.len() - excluded,
-            fixtures.len(),
-            list.len(),
-        ),
-    ))
 }
 
 /// Prints the faults and then the totals.
@@ -155,53 +128,6 @@ fn list(fixtures: &[Fixture], verbose: bool) {
             say(format_args!("    {about}"));
         }
     }
-}
-
-/// The ports that are meant by `wanted`, or all; built, and their drivers located.
-fn find_ports(
-    wanted: &[String],
-    flags: &flags::Ports,
-    limits: &Limits,
-) -> Result<Vec<Port>, Fault> {
-    let named = || -> Result<Vec<Port>, Fault> {
-        let dirs = port::discover(&flags.ports)?;
-        Ok(dirs
-            .iter()
-            .map(|dir| Port::load(dir))
-            .collect::<Result<_, _>>()?)
-    };
-    let mut ports = Vec::new();
-    for want in wanted {
-        let dir = Path::new(want);
-        if dir.join("port.toml").is_file() {
-            ports.push(Port::load(dir)?);
-        } else {
-            let found = named()?.into_iter().find(|port| port.name == *want);
-            ports.push(found.ok_or_else(|| {
-                format!(
-                    "{want} is neither a directory with a port.toml nor a port in {}",
-                    flags.ports.display()
-                )
-            })?);
-        }
-    }
-    if wanted.is_empty() {
-        ports = named()?;
-    }
-    let bin_dirs: Vec<PathBuf> = env::current_exe()?
-        .parent()
-        .map(Path::to_owned)
-        .into_iter()
-        .collect();
-    for port in &mut ports {
-        if port.build.is_some() && !flags.no_build {
-            anstream::eprintln!("building the driver of {}", port.name);
-            port.build(&[], limits)
-                .map_err(|error| format!("failed to build the driver of {}: {error}", port.name))?;
-        }
-        port.locate(&bin_dirs);
-    }
-    Ok(ports)
 }
 
 fn stage() -> Result<Stage, Fault> {

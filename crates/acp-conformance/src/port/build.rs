@@ -1,4 +1,4 @@
-//! The build command of a port.
+//! The commands of a port: what sets it up, and what builds it.
 
 use std::{
     convert::Infallible,
@@ -11,10 +11,10 @@ use std::{
 
 use crate::{limits::Limits, started::Group, tail::Tail};
 
-/// Why a port could not be built.
+/// Why a command of a port did not do its work.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// The build command could not be started.
+pub enum CommandError {
+    /// The command could not be started.
     #[error("failed to start {program}: {source}")]
     Spawn {
         /// The program.
@@ -22,19 +22,19 @@ pub enum BuildError {
         /// The cause.
         source: io::Error,
     },
-    /// The build command could not be waited for.
-    #[error("failed to wait for the build: {0}")]
+    /// The command could not be waited for.
+    #[error("failed to wait for it: {0}")]
     Wait(io::Error),
-    /// The build command reported a failure.
-    #[error("the build ended with {status}\n{output}")]
+    /// The command reported a failure.
+    #[error("it ended with {status}\n{output}")]
     Failed {
         /// How it ended.
         status: ExitStatus,
         /// The end of what it printed.
         output: String,
     },
-    /// The build command took too long and was killed.
-    #[error("the build did not end within {limit:?} and was killed\n{output}")]
+    /// The command took too long and was killed.
+    #[error("it did not end within {limit:?} and was killed\n{output}")]
     TimedOut {
         /// How long it could have taken.
         limit: Duration,
@@ -47,14 +47,14 @@ pub enum BuildError {
 ///
 /// What a command that has ended leaves behind is left alone, as build tools start servers that are to
 /// outlive them.
-pub(super) fn run(mut command: Command, limits: &Limits) -> Result<(), BuildError> {
+pub(super) fn run(mut command: Command, limits: &Limits) -> Result<(), CommandError> {
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let spawn_error = {
         let program = command.get_program().to_string_lossy().into_owned();
-        |source| BuildError::Spawn { program, source }
+        |source| CommandError::Spawn { program, source }
     };
     let (mut group, output, read) = match start(command) {
         Ok(started) => started,
@@ -62,7 +62,7 @@ pub(super) fn run(mut command: Command, limits: &Limits) -> Result<(), BuildErro
     };
     let status = group
         .wait_until(Instant::now() + limits.build)
-        .map_err(BuildError::Wait)?;
+        .map_err(CommandError::Wait)?;
     match status {
         Some(_) => group.leave(),
         None => drop(group),
@@ -71,11 +71,11 @@ pub(super) fn run(mut command: Command, limits: &Limits) -> Result<(), BuildErro
     let _ = read.recv_timeout(limits.settle);
     match status {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(BuildError::Failed {
+        Some(status) => Err(CommandError::Failed {
             status,
             output: output.text(),
         }),
-        None => Err(BuildError::TimedOut {
+        None => Err(CommandError::TimedOut {
             limit: limits.build,
             output: output.text(),
         }),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     /// Runs a shell script that may write process ids to the file `pids`.
-    fn sh(dir: &Path, script: &str, limits: &Limits) -> Result<(), BuildError> {
+    fn sh(dir: &Path, script: &str, limits: &Limits) -> Result<(), CommandError> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).current_dir(dir);
         run(command, limits)
@@ -145,7 +145,7 @@ mod tests {
         let script = "echo begun; sleep 600 & echo $$ > pids; echo $! >> pids; wait";
         let limits = limits(Duration::from_secs(2));
         let error = sh(dir.path(), script, &limits).unwrap_err();
-        let want = "the build did not end within 2s and was killed\nbegun\n";
+        let want = "it did not end within 2s and was killed\nbegun\n";
         assert_eq!(error.to_string(), want);
         let pids = pids(dir.path());
         assert_eq!(pids.len(), 2);
@@ -168,7 +168,7 @@ mod tests {
             match result {
                 Ok(()) => assert_eq!(code, 0),
                 Err(error) => {
-                    let want = "the build ended with exit status: 3\nwhy\n";
+                    let want = "it ended with exit status: 3\nwhy\n";
                     assert_eq!(error.to_string(), want);
                 }
             }
