@@ -126,6 +126,9 @@ impl WireSchema {
             return self.check_part(sender, part, method, "params", params);
         }
         if let Some(error) = message.get("error") {
+            if message.contains_key("result") {
+                return Err("it has both a result and an error".into());
+            }
             return self.validate("Error", "error", error);
         }
         if let Some(result) = message.get("result") {
@@ -298,6 +301,13 @@ mod tests {
                 "authMethods": [{"name": "no id"}]}}),
                 Some("initialize"),
             ),
+            (
+                Sender::Agent,
+                json!({"id": 1, "result": {"stopReason": "end_turn"},
+                "error": {"code": 1, "message": "m"}}),
+                Some("session/prompt"),
+            ),
+            (Sender::Agent, json!({"id": 1}), Some("session/prompt")),
             (
                 Sender::Client,
                 json!({"id": 1, "method": "session/new", "params": {"cwd": "/"}}),

@@ -162,7 +162,7 @@ pub struct Send {
 pub enum Message {
     Reply {
         label: String,
-        answer: Result<Value, Value>,
+        answer: Answer,
         id: Option<Value>,
         id_as_string: bool,
     },
@@ -178,6 +178,15 @@ pub enum Message {
     },
     /// One `session/update` for each of the updates.
     Update { session: Value, updates: Vec<Value> },
+}
+
+/// What a response of the agent carries. One of the two is absent, unless the step is `invalid`.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// The member `result`.
+    pub result: Option<Value>,
+    /// The member `error`.
+    pub error: Option<Value>,
 }
 
 /// Where `split` cuts a line.

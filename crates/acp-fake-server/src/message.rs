@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::fixture::Answer;
+
 /// A line from the client.
 #[derive(Debug, Clone)]
 pub(crate) struct Incoming {
@@ -137,6 +139,15 @@ pub(crate) fn response(id: &Value, answer: &Result<Value, Value>) -> Vec<u8> {
         Err(error) => ("error", Some(error)),
     };
     to_line(&[("id", Some(id)), answer])
+}
+
+/// A response with the members that a transcript gives it, which may be one too many or too few.
+pub(crate) fn answer(id: &Value, answer: &Answer) -> Vec<u8> {
+    to_line(&[
+        ("id", Some(id)),
+        ("result", answer.result.as_ref()),
+        ("error", answer.error.as_ref()),
+    ])
 }
 
 pub(crate) fn update(session: &Value, update: &Value) -> Vec<u8> {

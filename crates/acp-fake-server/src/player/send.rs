@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::expect::Failure;
 use super::{Fault, Player, Process};
 use crate::control::Command;
-use crate::fixture::{Cuts, Message, Send};
+use crate::fixture::{Answer, Cuts, Message, Send};
 use crate::message;
 use crate::transcript::LogEvent;
 
@@ -87,10 +87,16 @@ impl Player {
                 id_as_string,
             } => {
                 let request = self.request(label)?;
-                // An answer under another id is none to this request.
-                if id.is_none() {
+                // An answer under another id is none to this request, and one with an error opens nothing.
+                if id.is_none()
+                    && let Answer {
+                        result: Some(result),
+                        error: None,
+                    } = answer
+                {
                     let gate = &mut self.process()?.gate;
-                    gate.answered(&request.method, request.params.as_ref(), answer);
+                    let answer = Ok(result.clone());
+                    gate.answered(&request.method, request.params.as_ref(), &answer);
                 }
                 let mut id = id.as_ref().unwrap_or(&request.id).clone();
                 if *id_as_string && id.is_number() {
@@ -98,7 +104,7 @@ impl Player {
                 }
                 vec![Line {
                     answers: Some(request.method),
-                    ..line(message::response(&id, answer))
+                    ..line(message::answer(&id, answer))
                 }]
             }
             Message::Ask {

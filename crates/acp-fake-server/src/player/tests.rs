@@ -337,13 +337,14 @@ fn the_agent_counts_its_requests() {
 }
 
 #[test]
-fn an_answer_under_another_id_opens_no_session() {
+fn an_answer_under_another_id_or_beside_an_error_opens_no_session() {
     let steps = [READY[0], READY[1], READY[2]];
     let reply = |id| format!(r#"{{"reply":"n","result":{{"sessionId":"s1"}}{id}}}"#);
     for (id, opens) in [
         ("", true),
         (r#","id":99"#, false),
         (r#","id_as_string":true"#, true),
+        (r#","error":{},"invalid":"both""#, false),
     ] {
         let reply = reply(id);
         let steps = [
@@ -354,6 +355,22 @@ fn an_answer_under_another_id_opens_no_session() {
         let (_, end) = run(Role::Both, &steps, &opened(vec![Line(PROMPT)]));
         assert_eq!(matches!(end, Action::Done), opens, "{end:?}");
     }
+}
+
+#[test]
+fn an_invalid_answer_has_the_members_it_is_given() {
+    let both = r#"{"reply":"i","result":1,"error":2,"invalid":"both"}"#;
+    let neither = r#"{"reply":"i","invalid":"neither"}"#;
+    let actions = passes(&[READY[0], both, neither], &[Start, Line(INIT)]);
+    assert_eq!(
+        actions.concat(),
+        concat!(
+            r#"{"jsonrpc":"2.0","id":0,"result":1,"error":2}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","id":0}"#,
+            "\n"
+        )
+    );
 }
 
 #[test]
