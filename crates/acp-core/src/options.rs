@@ -175,7 +175,7 @@ impl LoadOptions {
     }
 
     /// The method (`methodId`) to log in with, once, if `session/new` wants a login and the agent offers
-    /// this method.
+    /// this method for `authenticate`.
     #[must_use]
     pub fn authenticate(mut self, method: impl Into<String>) -> Self {
         self.connection.authenticate = Some(method.into());

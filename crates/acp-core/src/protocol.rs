@@ -57,12 +57,14 @@ impl Implementation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthMethod {
-    /// What `authenticate` takes.
+    /// What `authenticate` takes, unless [`is_terminal`](AuthMethod::is_terminal).
     pub id: String,
     /// For people.
     pub name: String,
     /// For people; empty if there is none.
     pub description: String,
+    /// Whether it is a login at a terminal: another run of the agent's program, and not for `authenticate`.
+    pub is_terminal: bool,
 }
 
 /// What the agent said of itself in `initialize`.
@@ -310,6 +312,7 @@ fn read_auth_methods(value: &Value) -> Vec<AuthMethod> {
                 id: method["id"].as_str()?.to_owned(),
                 name: text(&method["name"]),
                 description: text(&method["description"]),
+                is_terminal: method["type"] == "terminal",
             })
         })
         .collect()

@@ -133,10 +133,15 @@ impl Connection {
     }
 
     /// `session/new` wants a login. If the host has named a method and the agent offers it, it is used,
-    /// once for the connection; lanes that meet the same answer meanwhile wait for it.
+    /// once for the connection; lanes that meet the same answer meanwhile wait for it. A login at a terminal
+    /// is another run of the agent's program, and must not be passed to `authenticate` (ACP v1
+    /// authentication, Terminal authentication).
     fn log_in(&mut self, id: LaneId, error: Box<AuthRequired>, now: Instant) {
         let configured = self.options.authenticate.clone();
-        let offered = configured.filter(|id| error.methods.iter().any(|method| method.id == *id));
+        let offered = configured.filter(|id| {
+            let mut methods = error.methods.iter();
+            methods.any(|method| method.id == *id && !method.is_terminal)
+        });
         match (&mut self.login, offered) {
             (Login::Running(waiting), _) => waiting.push(id),
             (login @ Login::NotTried, Some(method_id)) => {

@@ -397,6 +397,7 @@ mod tests {
             id: id.into(),
             name: String::new(),
             description: String::new(),
+            is_terminal: false,
         };
         let mut error = AuthRequired {
             method: "session/new",
