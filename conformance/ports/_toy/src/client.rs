@@ -31,6 +31,8 @@ pub struct Client {
     /// Lanes that the host opened on an earlier process. Their next turn opens them on this one.
     known_lanes: BTreeSet<String>,
     auth_methods: Vec<Value>,
+    /// Those of them that are for `authenticate`.
+    logins: Vec<Value>,
     initialized: bool,
     /// Whether the agent has `session/close`.
     closes_sessions: bool,
@@ -106,6 +108,7 @@ impl Client {
             lanes: BTreeMap::new(),
             known_lanes: BTreeSet::new(),
             auth_methods: Vec::new(),
+            logins: Vec::new(),
             initialized: false,
             closes_sessions: false,
             authenticated: false,
@@ -124,6 +127,9 @@ impl Client {
             "protocolVersion": 1,
             "clientCapabilities": {"fs": {"readTextFile": broken(Mutant::DeclaresFiles)}},
         });
+        if broken(Mutant::NoClientCapabilities) {
+            params = json!({"protocolVersion": 1});
+        }
         if !broken(Mutant::NoClientInfo) {
             params["clientInfo"] = json!({"name": "toy", "version": env!("CARGO_PKG_VERSION")});
         }
@@ -131,6 +137,9 @@ impl Client {
             params["protocolVersion"] = json!("1");
         }
         client.request("initialize", params, Pending::Initialize);
+        if broken(Mutant::InitializeNotAwaited) {
+            client.new_session("main");
+        }
         client
     }
 

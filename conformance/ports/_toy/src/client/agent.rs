@@ -1,11 +1,11 @@
 //! What the agent tells and answers.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Client, Lane, Pending};
 use crate::line::{Line, Message};
 use crate::mutant::{Mutant, broken};
-use crate::turn::{Reply, fields, rejected};
+use crate::turn::{Reply, Turn, fields, rejected};
 
 impl Client {
     /// One line of the agent. What is no message is passed over.
@@ -29,6 +29,16 @@ impl Client {
                     Some(id) => self.handle_request(method, id, &message["params"]),
                     None if method == "session/update" => self.handle_update(&message["params"]),
                     None if broken(Mutant::UnknownNotificationIsFatal) => self.handle_end(),
+                    None if broken(Mutant::NotificationAnswered) => {
+                        let error = json!({"code": -32601, "message": "method not found"});
+                        self.respond(&Value::Null, json!({"error": error}));
+                    }
+                    None if broken(Mutant::CancelledRequestAnsweredAgain)
+                        && method == "$/cancel_request" =>
+                    {
+                        let error = json!({"code": -32800, "message": "request cancelled"});
+                        self.respond(&message["params"]["requestId"], json!({"error": error}));
+                    }
                     None => {}
                 }
             }
@@ -107,7 +117,13 @@ impl Client {
 
     fn handle_update(&mut self, params: &Value) {
         let update = &params["update"];
-        let Some(name) = self.lane_of(params["sessionId"].as_str()) else {
+        let meta = &params["_meta"]["sessionId"];
+        let session = if broken(Mutant::MetaIsRead) && meta.is_string() {
+            meta
+        } else {
+            &params["sessionId"]
+        };
+        let Some(name) = self.lane_of(session.as_str()) else {
             if broken(Mutant::EarlyUpdateIsFatal) {
                 self.handle_end();
             }
@@ -120,6 +136,13 @@ impl Client {
             return;
         };
         let is_message = update["sessionUpdate"] == "agent_message_chunk";
+        let is_cancelled = |turn: &Turn| turn.cancel.is_some();
+        if broken(Mutant::ToolsAfterCancelAreFatal)
+            && !is_message
+            && lane.running.as_ref().is_some_and(is_cancelled)
+        {
+            return self.handle_end();
+        }
         match &mut lane.running {
             Some(turn) => {
                 let cancelled = turn.cancel.as_mut().map(|cancel| cancel.goes_on = true);
@@ -175,9 +198,16 @@ impl Client {
             }
             return;
         };
-        let error = message.get("error").filter(|error| !error.is_null());
+        let is_error = |error: &&Value| !error.is_null() || broken(Mutant::NullErrorIsError);
+        let error = message.get("error").filter(is_error);
         let reply = match (message.get("result"), error) {
             (Some(result), None) => Reply::Result(result.clone()),
+            (Some(result), Some(_)) if broken(Mutant::ErrorBesideResultIgnored) => {
+                Reply::Result(result.clone())
+            }
+            (None, None) if broken(Mutant::EmptyAnswerIsAnswer) => {
+                Reply::Result(json!({"stopReason": "end_turn"}))
+            }
             (None, Some(error)) if error["code"].is_i64() => Reply::Error(error.clone()),
             (None, Some(error)) if broken(Mutant::ErrorCodeNotChecked) => {
                 Reply::Error(error.clone())

@@ -36,9 +36,15 @@ impl Client {
         {
             return self.finish(invalid("initialize"));
         }
-        let methods = result["authMethods"].as_array().into_iter().flatten();
-        self.auth_methods = methods.map(|method| method["id"].clone()).collect();
-        self.closes_sessions = capabilities["sessionCapabilities"]["close"].is_object();
+        for method in result["authMethods"].as_array().into_iter().flatten() {
+            self.auth_methods.push(method["id"].clone());
+            // A login at a terminal is another run of the agent's program.
+            if method["type"] != "terminal" || broken(Mutant::TerminalLoginTried) {
+                self.logins.push(method["id"].clone());
+            }
+        }
+        self.closes_sessions = capabilities["sessionCapabilities"]["close"].is_object()
+            || broken(Mutant::ClosesUnasked);
         self.initialized = true;
         if broken(Mutant::AuthenticatesUnasked)
             && let Some(method) = &self.options.authenticate
@@ -46,6 +52,9 @@ impl Client {
             let params = json!({"methodId": method});
             let pending = Pending::Authenticate("main".to_owned());
             return self.request("authenticate", params, pending);
+        }
+        if broken(Mutant::InitializeNotAwaited) {
+            return;
         }
         let names: Vec<String> = self.lanes.keys().cloned().collect();
         for name in names {
@@ -57,6 +66,9 @@ impl Client {
         let mut params = json!({"cwd": self.options.cwd, "mcpServers": []});
         if broken(Mutant::NoMcpServers) {
             params = json!({"cwd": self.options.cwd});
+        }
+        if broken(Mutant::DirectoriesSent) {
+            params["additionalDirectories"] = json!([self.options.cwd]);
         }
         self.request("session/new", params, Pending::NewSession(lane.to_owned()));
     }
@@ -75,6 +87,12 @@ impl Client {
             None if broken(Mutant::MissingSessionIdIsEmpty) => String::new(),
             None => return self.lane_failed(lane, invalid("session/new")),
         };
+        let mut config_options = result["configOptions"].as_array().into_iter().flatten();
+        if broken(Mutant::ConfigOptionsMustFit)
+            && config_options.any(|one| !one["category"].is_string() || one["type"] != "select")
+        {
+            return self.lane_failed(lane, invalid("session/new"));
+        }
         let known = |other: &super::Lane| other.session.as_ref() == Some(&session);
         let shared = self.lanes.values().any(known)
             && !broken(Mutant::SharedSessionAccepted)
@@ -142,7 +160,7 @@ impl Client {
     /// Logs in once, if the host said how and the agent offers it.
     fn session_refused(&mut self, lane: &str, error: &Value) {
         let offered = |method: &&String| {
-            self.auth_methods.iter().any(|one| *one == ***method)
+            self.logins.iter().any(|one| *one == ***method)
                 || broken(Mutant::LoginNotOfferedIsTried)
         };
         let method = self.options.authenticate.as_ref().filter(offered).cloned();

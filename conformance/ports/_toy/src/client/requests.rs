@@ -175,7 +175,7 @@ impl Client {
         Some(outcome(option))
     }
 
-    fn respond(&self, id: &Value, mut answer: Value) {
+    pub(super) fn respond(&self, id: &Value, mut answer: Value) {
         answer["jsonrpc"] = json!("2.0");
         answer["id"] = id.clone();
         self.process.send(&answer);
