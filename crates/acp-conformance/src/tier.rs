@@ -10,6 +10,10 @@ pub enum Capability {
     Cancel,
     /// Hold several sessions in one process.
     Lanes,
+    /// Give up a session whose agent ignores a cancel.
+    CancelGrace,
+    /// Start the agent's process, and end it with all that it started.
+    Process,
     /// Set a session mode at start.
     Mode,
     /// Take a permission policy.
@@ -55,9 +59,11 @@ pub enum Capability {
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 22] = [
+    pub const ALL: [Capability; 24] = [
         Capability::Cancel,
         Capability::Lanes,
+        Capability::CancelGrace,
+        Capability::Process,
         Capability::Mode,
         Capability::Permission,
         Capability::StartupTimeout,
@@ -85,6 +91,8 @@ impl Capability {
         match self {
             Capability::Cancel => "cancel",
             Capability::Lanes => "lanes",
+            Capability::CancelGrace => "cancel_grace",
+            Capability::Process => "process",
             Capability::Mode => "mode",
             Capability::Permission => "permission",
             Capability::StartupTimeout => "startup_timeout",
@@ -135,6 +143,7 @@ impl Tier {
             Tier::Client => &[],
             Tier::ModelSource => &[
                 Capability::ModelSource,
+                Capability::Process,
                 Capability::Permission,
                 Capability::StartupTimeout,
                 Capability::Deadline,

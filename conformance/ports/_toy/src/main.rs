@@ -46,6 +46,8 @@ pub enum Event {
 const CAPABILITIES: &[&str] = &[
     "cancel",
     "lanes",
+    "cancel_grace",
+    "process",
     "mode",
     "permission",
     "startup_timeout",

@@ -19,9 +19,11 @@ use answer::Seq;
 use options::{load_options, turn_options};
 
 /// Everything this library can do, which is everything there is.
-const CAPABILITIES: [&str; 22] = [
+const CAPABILITIES: [&str; 24] = [
     "cancel",
     "lanes",
+    "cancel_grace",
+    "process",
     "mode",
     "permission",
     "startup_timeout",
