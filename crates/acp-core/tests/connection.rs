@@ -152,3 +152,17 @@ fn a_lane_that_is_closed_over_a_turn_that_ignores_its_cancel_is_forgotten() {
         "the id of a session that was given up"
     );
 }
+
+/// JSON-RPC has an error for a line that is no message, but an agent that logs to its standard output would
+/// take it for the answer to something else.
+#[test]
+fn noise_is_not_answered() {
+    let now = start();
+    let (mut connection, _, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let sent = seen.sent.len();
+    for line in ["DEBUG retrying", "42", "[]", "{}", r#"{"half": "#, "null"] {
+        connection.handle_line(line.as_bytes(), now);
+        drain(&mut connection, &mut seen);
+    }
+    assert_eq!(seen.sent.len(), sent, "{:?}", seen.sent.last());
+}

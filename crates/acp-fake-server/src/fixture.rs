@@ -145,6 +145,13 @@ pub enum Expected {
     Ok(Pattern),
     /// It ends with an error like this.
     Err(Pattern),
+    /// It ends in one of the two ways.
+    Either {
+        /// The value, if it ends well.
+        ok: Pattern,
+        /// The error, if it does not.
+        err: Pattern,
+    },
 }
 
 /// A message to the client, and whether it breaks the schema on purpose.

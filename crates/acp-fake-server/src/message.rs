@@ -121,6 +121,31 @@ fn read_body(members: &mut Map<String, Value>) -> (Body, Option<String>) {
     }
 }
 
+impl Incoming {
+    /// Whether it is the answer that JSON-RPC 2.0 section 5.1 has for a line that is no message.
+    pub(crate) fn is_complaint(&self) -> bool {
+        match &self.body {
+            Body::Response {
+                id: Value::Null,
+                answer: Err(error),
+            } => error["code"] == -32700 || error["code"] == -32600,
+            _ => false,
+        }
+    }
+}
+
+/// Whether one of the lines that the agent writes as bytes is no message.
+pub(crate) fn has_noise(bytes: &[u8]) -> bool {
+    let is_message = |line: &[u8]| match serde_json::from_slice(line) {
+        Ok(Value::Object(members)) => ["method", "result", "error"]
+            .iter()
+            .any(|member| members.contains_key(*member)),
+        _ => false,
+    };
+    let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.any(|line| !line.is_empty() && !is_message(line))
+}
+
 pub(crate) fn request(id: &Value, method: &str, params: Option<&Value>) -> Vec<u8> {
     to_line(&[
         ("id", Some(id)),
@@ -142,7 +167,7 @@ pub(crate) fn response(id: &Value, answer: &Result<Value, Value>) -> Vec<u8> {
 }
 
 /// A response with the members that a transcript gives it, which may be one too many or too few.
-pub(crate) fn answer(id: &Value, answer: &Answer) -> Vec<u8> {
+pub(crate) fn scripted_response(id: &Value, answer: &Answer) -> Vec<u8> {
     to_line(&[
         ("id", Some(id)),
         ("result", answer.result.as_ref()),

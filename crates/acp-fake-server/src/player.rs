@@ -50,7 +50,7 @@ use self::play::Progress;
 use self::state::{Pending, Process, Request, State};
 use crate::control::Command;
 use crate::fixture::{Fixture, Location, Step};
-use crate::message::Body;
+use crate::message::{Body, Incoming};
 use crate::pattern::{Captures, brief, shorten};
 use crate::transcript::{LogEntry, LogEvent, since_last_note};
 
@@ -300,14 +300,15 @@ impl Player {
             Ok(Body::Response { id, .. }) => process.asked.get(&id.to_string()).cloned(),
             _ => None,
         };
-        let ended = process.ended;
+        let (ended, noisy) = (process.ended, process.noisy);
         self.note(LogEvent::FromClient {
             process: number,
             line: line.to_vec(),
             answers,
         });
-        // What a client still wrote to an agent that has ended was never read.
-        if ended {
+        // What a client still wrote to an agent that has ended was never read, and to complain of noise is
+        // its right.
+        if ended || noisy && admitted.as_ref().is_ok_and(Incoming::is_complaint) {
             return;
         }
         match admitted {

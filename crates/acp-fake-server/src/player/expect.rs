@@ -127,10 +127,10 @@ pub(super) fn line(
                 return Err(Box::new(Failure::differs(message(), difference)));
             }
             match (expected, answer) {
-                (Expected::Ok(pattern), Ok(value)) => {
+                (Expected::Ok(pattern) | Expected::Either { ok: pattern, .. }, Ok(value)) => {
                     check(Some(pattern), Some(value), "$.result", captures, message)
                 }
-                (Expected::Err(pattern), Err(value)) => {
+                (Expected::Err(pattern) | Expected::Either { err: pattern, .. }, Err(value)) => {
                     check(Some(pattern), Some(value), "$.error", captures, message)
                 }
                 (Expected::Ok(_), Err(_)) => {
@@ -158,20 +158,23 @@ pub(super) fn outcome(
 ) -> Result<(), Box<Failure>> {
     let message = || format!("the call {label:?} ended differently");
     match (expected, outcome) {
-        (Expected::Ok(pattern), Outcome::Ok(value)) => {
+        (Expected::Ok(pattern) | Expected::Either { ok: pattern, .. }, Outcome::Ok(value)) => {
             check(Some(pattern), Some(value), "$.ok", captures, message)
         }
-        (Expected::Err(pattern), Outcome::Err(value)) => {
+        (Expected::Err(pattern) | Expected::Either { err: pattern, .. }, Outcome::Err(value)) => {
             check(Some(pattern), Some(value), "$.err", captures, message)
         }
-        (Expected::Ok(pattern) | Expected::Err(pattern), outcome) => {
-            let kind = if matches!(expected, Expected::Ok(_)) {
-                "ok"
-            } else {
-                "err"
+        (expected, outcome) => {
+            let shown = |kind, pattern: &Pattern| format!("{kind} {}", brief(pattern.source()));
+            let want = match expected {
+                Expected::Ok(pattern) => shown("ok", pattern),
+                Expected::Err(pattern) => shown("err", pattern),
+                Expected::Either { ok, err } => {
+                    format!("{} or {}", shown("ok", ok), shown("err", err))
+                }
             };
             Err(Box::new(Failure {
-                want: Some(format!("{kind} {}", brief(pattern.source()))),
+                want: Some(want),
                 ..Failure::client(message()).got(outcome.to_string())
             }))
         }

@@ -61,6 +61,7 @@ impl Player {
             Verb::Send(send) => self.send(send)?,
             Verb::Raw(bytes) => {
                 let (process, bytes) = (self.current, bytes.to_vec());
+                self.process()?.noisy |= message::has_noise(&bytes);
                 self.note(LogEvent::Raw {
                     process,
                     bytes: bytes.clone(),

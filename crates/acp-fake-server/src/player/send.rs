@@ -104,7 +104,7 @@ impl Player {
                 }
                 vec![Line {
                     answers: Some(request.method),
-                    ..line(message::answer(&id, answer))
+                    ..line(message::scripted_response(&id, answer))
                 }]
             }
             Message::Ask {

@@ -35,6 +35,8 @@ pub(super) struct Process {
     /// The process has exited or was ended, by either side.
     pub(super) ended: bool,
     pub(super) lingers: bool,
+    /// The agent has written a line that is no message, of which JSON-RPC lets a client complain.
+    pub(super) noisy: bool,
     /// The ids that the client used, as JSON.
     pub(super) used: BTreeSet<String>,
     /// The client's requests, by label.

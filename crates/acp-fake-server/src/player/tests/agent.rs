@@ -265,3 +265,41 @@ fn a_process_that_is_still_there_holds_the_next_one_up() {
     let left = fails(&steps, &[Start, Line(INIT), Line(NEW), Gone(1)]);
     assert_eq!(left.message, "no step takes what the client wrote");
 }
+
+#[test]
+fn a_request_may_be_answered_in_one_of_two_ways() {
+    let steps = [
+        r#"{"ask":"_a","as":"x"}"#,
+        r#"{"want_reply":"x","result":{"n":1},"error":{"code":-32602}}"#,
+    ];
+    let result = r#"{"jsonrpc":"2.0","id":0,"result":{"n":1}}"#;
+    passes(&steps, &[Start, Line(result)]);
+    let error = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32602,"message":"m"}}"#;
+    passes(&steps, &[Start, Line(error)]);
+    let other = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"m"}}"#;
+    let failure = fails(&steps, &[Start, Line(other)]);
+    assert_eq!(failure.path.as_deref(), Some("$.error.code"));
+    let neither = r#"{"jsonrpc":"2.0","id":0,"result":{"n":2}}"#;
+    let failure = fails(&steps, &[Start, Line(neither)]);
+    assert_eq!(failure.path.as_deref(), Some("$.result.n"));
+}
+
+#[test]
+fn a_client_may_complain_of_noise_and_of_nothing_else() {
+    const COMPLAINT: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}"#;
+    const OTHER: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"m"}}"#;
+    let raw = |text: &str| json!({"raw": text}).to_string();
+    let answer = r#"{"jsonrpc":"2.0","id":null,"error":{}}"#;
+    for (text, said, passes) in [
+        ("DEBUG\n".to_owned(), COMPLAINT, true),
+        ("42\n".to_owned(), COMPLAINT, true),
+        (format!("{answer}\n{{}}\n"), COMPLAINT, true),
+        ("DEBUG\n".to_owned(), OTHER, false),
+        (format!("{answer}\r\n\n"), COMPLAINT, false),
+    ] {
+        let raw = raw(&text);
+        let steps = [raw.as_str(), r#"{"want":"initialize"}"#];
+        let (_, end) = run(Role::Both, &steps, &[Start, Line(said), Line(INIT)]);
+        assert_eq!(matches!(end, Action::Done), passes, "{text:?} {end:?}");
+    }
+}
