@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 pub use self::limits::Repeated;
+pub(crate) use self::verbs::CHUNKS;
 use crate::control::{Linger, Signal};
 use crate::pattern::Pattern;
 

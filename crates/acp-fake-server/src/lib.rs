@@ -15,12 +15,15 @@
 //! - [`control`]: what a harness and a relay say to each other
 //! - [`relay`]: the process a client under test starts, steered over [`control`]
 //! - [`play`]: the agent's side of a transcript alone, on standard input and output
+//! - [`recording`]: what was recorded of a real agent
+//! - [`distill`]: from a recording to a transcript
 //! - [`agents`]: small agents that need no transcript
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod agents;
 pub mod control;
+pub mod distill;
 pub mod fixture;
 mod lines;
 mod message;
@@ -30,6 +33,7 @@ pub mod play;
 pub mod player;
 #[cfg(unix)]
 mod process;
+pub mod recording;
 #[cfg(unix)]
 pub mod relay;
 pub mod stale;

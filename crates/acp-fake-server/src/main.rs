@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_fake_server::agents::{Builtin, serve};
+use acp_fake_server::distill::{self, distill};
 use acp_fake_server::fixture::{self, Fixture};
+use acp_fake_server::recording::Recording;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 /// A scripted ACP agent for testing clients.
 ///
@@ -39,12 +41,42 @@ enum Command {
         #[arg(required = true)]
         paths: Vec<PathBuf>,
     },
+    /// Make a transcript of a recording of a real agent, as `acp record` and `acp --trace` write them.
+    ///
+    /// The transcript goes to standard output, and what was left out of it to standard error. Exits 1
+    /// when nothing in the recording could be played.
+    Distill(Distill),
     /// Be a small agent that needs no transcript.
     Agent {
         /// echo answers at once, stale answers an old question, hanging waits for permission.
         #[arg(value_parser = PossibleValuesParser::new(Builtin::ALL.map(Builtin::name)).try_map(builtin))]
         name: Builtin,
     },
+}
+
+#[derive(Args)]
+struct Distill {
+    /// The recording.
+    file: PathBuf,
+    /// The id of the transcript [default: recorded/ and the name of the file].
+    #[arg(long, value_name = "AREA/BEHAVIOUR")]
+    id: Option<String>,
+    /// The behaviour, as one sentence about the client.
+    #[arg(long)]
+    title: Option<String>,
+    /// A requirement that the transcript is about; may be given several times.
+    #[arg(long, value_name = "REQUIREMENT")]
+    covers: Vec<String>,
+    /// The agent's name and version, where it does not tell them itself.
+    #[arg(long)]
+    agent: Option<String>,
+    /// Leave out what no turn depends on: lines that are no message, and what the agent tells of its
+    /// commands, its usage and the like.
+    #[arg(long)]
+    drop_noise: bool,
+    /// Write the agent's side only, for `play`; nothing that the recorded client asked for is left out.
+    #[arg(long)]
+    agent_only: bool,
 }
 
 fn main() -> ExitCode {
@@ -62,6 +94,7 @@ fn run(command: Command) -> io::Result<ExitCode> {
         Command::Play { file } => play(&file),
         Command::Relay => relay(),
         Command::Check { paths } => check(&paths),
+        Command::Distill(flags) => distilled(flags),
         Command::Agent { name } => {
             match serve(name, io::stdin().lock(), io::stdout().lock()) {
                 // The client has gone away, which is how a conversation ends.
@@ -137,6 +170,46 @@ fn check(paths: &[PathBuf]) -> io::Result<ExitCode> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(code),
         other => other.map(|()| code),
     }
+}
+
+fn distilled(flags: Distill) -> io::Result<ExitCode> {
+    let recording = match Recording::load(&flags.file) {
+        Ok(recording) => recording,
+        Err(error) => {
+            tell(error);
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let stem = flags.file.file_stem().unwrap_or_default();
+    let name: String = stem
+        .to_string_lossy()
+        .chars()
+        .map(|c| match c.to_ascii_lowercase() {
+            c if c.is_ascii_alphanumeric() => c,
+            _ => '-',
+        })
+        .collect();
+    let options = distill::Options {
+        id: flags.id.unwrap_or_else(|| format!("recorded/{name}")),
+        title: flags.title,
+        covers: flags.covers,
+        agent: flags.agent,
+        drop_noise: flags.drop_noise,
+        agent_only: flags.agent_only,
+    };
+    let transcript = match distill(&recording, &options) {
+        Ok(transcript) => transcript,
+        Err(error) => {
+            tell(error);
+            tell("--agent-only makes a transcript of the agent's side, to be played alone");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    transcript.notes.iter().for_each(tell);
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(transcript.text.as_bytes())?;
+    stdout.flush()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints every fault of `files` and the totals, and counts the files that have some.
