@@ -134,7 +134,7 @@ impl Incoming {
     }
 }
 
-/// Whether one of the lines that the agent writes as bytes is no message.
+/// Whether one of the lines that the agent writes as bytes is no message, as a blank one is none.
 pub(crate) fn has_noise(bytes: &[u8]) -> bool {
     let is_message = |line: &[u8]| match serde_json::from_slice(line) {
         Ok(Value::Object(members)) => ["method", "result", "error"]
@@ -142,8 +142,11 @@ pub(crate) fn has_noise(bytes: &[u8]) -> bool {
             .any(|member| members.contains_key(*member)),
         _ => false,
     };
-    let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    lines.any(|line| !line.is_empty() && !is_message(line))
+    let mut lines = bytes
+        .strip_suffix(b"\n")
+        .unwrap_or(bytes)
+        .split(|byte| *byte == b'\n');
+    lines.any(|line| !is_message(line))
 }
 
 pub(crate) fn request(id: &Value, method: &str, params: Option<&Value>) -> Vec<u8> {

@@ -295,7 +295,8 @@ fn a_client_may_complain_of_noise_and_of_nothing_else() {
         ("42\n".to_owned(), COMPLAINT, true),
         (format!("{answer}\n{{}}\n"), COMPLAINT, true),
         ("DEBUG\n".to_owned(), OTHER, false),
-        (format!("{answer}\r\n\n"), COMPLAINT, false),
+        (format!("{answer}\n\r\n"), COMPLAINT, true),
+        (format!("{answer}\r\n{answer}\n"), COMPLAINT, false),
     ] {
         let raw = raw(&text);
         let steps = [raw.as_str(), r#"{"want":"initialize"}"#];
