@@ -8,6 +8,7 @@
 //!
 //! - [`pattern`]: what a value must look like; captures; the first difference
 //! - [`fixture`]: a file to typed steps; every error names `file:line`
+//! - [`profile`]: how agents in the field differ, as data
 //! - `strict`: what agents in the field refuse, and how
 //! - [`stale`]: the memory of an agent that answers an old question
 //! - [`transcript`]: what went over the wire so far
@@ -18,10 +19,13 @@
 //! - [`recording`]: what was recorded of a real agent
 //! - [`distill`]: from a recording to a transcript
 //! - [`agents`]: small agents that need no transcript
+//! - [`alone`]: one of them as a process
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod agents;
+#[cfg(unix)]
+pub mod alone;
 pub mod control;
 pub mod distill;
 pub mod fixture;
@@ -33,6 +37,7 @@ pub mod play;
 pub mod player;
 #[cfg(unix)]
 mod process;
+pub mod profile;
 pub mod recording;
 #[cfg(unix)]
 pub mod relay;
@@ -42,3 +47,4 @@ pub mod transcript;
 
 pub use fixture::{Fixture, FixtureError};
 pub use player::{Action, Input, Mismatch, Outcome, Player, Role};
+pub use profile::Profile;

@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use acp_fake_server::agents::{Builtin, serve};
+use acp_fake_server::Profile;
+use acp_fake_server::agents::Builtin;
 use acp_fake_server::distill::{self, distill};
 use acp_fake_server::fixture::{self, Fixture};
 use acp_fake_server::recording::Recording;
@@ -32,6 +33,8 @@ enum Command {
     Play {
         /// The transcript, AREA/BEHAVIOUR.jsonl.
         file: PathBuf,
+        #[command(flatten)]
+        profile: Like,
     },
     /// Be the agent process of a harness, which listens at $ACP_FAKE_CONTROL.
     Relay,
@@ -48,10 +51,26 @@ enum Command {
     Distill(Distill),
     /// Be a small agent that needs no transcript.
     Agent {
-        /// echo answers at once, stale answers an old question, hanging waits for permission.
+        /// echo answers at once, stale answers an old question, hanging waits for permission, obedient does
+        /// what the prompt says: `go slow` or `use a tool`.
         #[arg(value_parser = PossibleValuesParser::new(Builtin::ALL.map(Builtin::name)).try_map(builtin))]
         name: Builtin,
+        #[command(flatten)]
+        profile: Like,
     },
+}
+
+/// Which agent in the field is mimicked where they differ.
+#[derive(Args)]
+struct Like {
+    /// Take bad input as this agent does, and end like it.
+    #[arg(
+        long = "as",
+        value_name = "AGENT",
+        default_value = "strict",
+        value_parser = PossibleValuesParser::new(Profile::names()).try_map(profile)
+    )]
+    like: Profile,
 }
 
 #[derive(Args)]
@@ -91,22 +110,22 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> io::Result<ExitCode> {
     match command {
-        Command::Play { file } => play(&file),
+        Command::Play { file, profile } => play(&file, profile.like),
         Command::Relay => relay(),
         Command::Check { paths } => check(&paths),
         Command::Distill(flags) => distilled(flags),
-        Command::Agent { name } => {
-            match serve(name, io::stdin().lock(), io::stdout().lock()) {
-                // The client has gone away, which is how a conversation ends.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-                other => other.map(|()| ExitCode::SUCCESS),
-            }
-        }
+        Command::Agent { name, profile } => agent(name, profile.like),
     }
 }
 
 #[cfg(unix)]
-fn play(file: &Path) -> io::Result<ExitCode> {
+fn agent(name: Builtin, profile: Profile) -> io::Result<ExitCode> {
+    // Exit codes of a process are bytes.
+    acp_fake_server::alone::run(name, profile).map(|code| ExitCode::from(code.to_le_bytes()[0]))
+}
+
+#[cfg(unix)]
+fn play(file: &Path, profile: Profile) -> io::Result<ExitCode> {
     let fixture = match Fixture::load(file) {
         Ok(fixture) => fixture,
         Err(error) => {
@@ -114,7 +133,7 @@ fn play(file: &Path) -> io::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    Ok(match acp_fake_server::play::run(&fixture)? {
+    Ok(match acp_fake_server::play::run_as(&fixture, profile)? {
         Ok(()) => ExitCode::SUCCESS,
         Err(mismatch) => {
             tell(mismatch);
@@ -129,7 +148,18 @@ fn relay() -> io::Result<ExitCode> {
 }
 
 #[cfg(not(unix))]
-fn play(_: &Path) -> io::Result<ExitCode> {
+fn agent(name: Builtin, profile: Profile) -> io::Result<ExitCode> {
+    let served =
+        acp_fake_server::agents::serve_as(name, profile, io::stdin().lock(), io::stdout().lock());
+    match served {
+        // The client has gone away, which is how a conversation ends.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        other => other.map(|_| ExitCode::SUCCESS),
+    }
+}
+
+#[cfg(not(unix))]
+fn play(_: &Path, _: Profile) -> io::Result<ExitCode> {
     Err(io::Error::new(
         io::ErrorKind::Unsupported,
         "play needs a Unix system",
@@ -235,4 +265,8 @@ fn tell(what: impl Display) {
 fn builtin(name: String) -> Result<Builtin, String> {
     let known = Builtin::ALL.into_iter().find(|agent| agent.name() == name);
     known.ok_or_else(|| format!("no agent {name:?}"))
+}
+
+fn profile(name: String) -> Result<Profile, String> {
+    Profile::named(&name).ok_or_else(|| format!("no profile {name:?}"))
 }

@@ -162,11 +162,16 @@ pub(crate) fn notification(method: &str, params: Option<&Value>) -> Vec<u8> {
 }
 
 pub(crate) fn response(id: &Value, answer: &Result<Value, Value>) -> Vec<u8> {
+    self::answer(Some(id), answer)
+}
+
+/// A response, which lacks a member where there is no id.
+pub(crate) fn answer(id: Option<&Value>, answer: &Result<Value, Value>) -> Vec<u8> {
     let answer = match answer {
         Ok(result) => ("result", Some(result)),
         Err(error) => ("error", Some(error)),
     };
-    to_line(&[("id", Some(id)), answer])
+    to_line(&[("id", id), answer])
 }
 
 /// A response with the members that a transcript gives it, which may be one too many or too few.

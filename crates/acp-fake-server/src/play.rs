@@ -9,6 +9,7 @@ use crate::fixture::Fixture;
 use crate::lines::Lines;
 use crate::player::{Action, Input, Mismatch, Player, Role};
 use crate::process::{Agent, FromClient};
+use crate::profile::Profile;
 
 /// Plays the agent of `fixture` until its end, or the end of standard input. A transcript whose
 /// agent exits or ends by a signal ends this process. One whose agent lingers returns only for a
@@ -20,6 +21,15 @@ use crate::process::{Agent, FromClient};
 ///
 /// `Ok(Err(_))` is what the client did differently; the outer error is the operating system's.
 pub fn run(fixture: &Fixture) -> io::Result<Result<(), Box<Mismatch>>> {
+    run_as(fixture, Profile::default())
+}
+
+/// The same with an agent that takes bad input as `profile` says.
+///
+/// # Errors
+///
+/// Those of [`run`].
+pub fn run_as(fixture: &Fixture, profile: Profile) -> io::Result<Result<(), Box<Mismatch>>> {
     let (tell, told) = mpsc::channel();
     let mut lines = Lines::default();
     // The receiver is gone only when this process is about to end.
@@ -33,7 +43,7 @@ pub fn run(fixture: &Fixture) -> io::Result<Result<(), Box<Mismatch>>> {
             tell(None);
         }
     })?;
-    let mut player = Player::new(fixture, Role::AgentOnly);
+    let mut player = Player::new(fixture, Role::AgentOnly).with_profile(profile);
     player.handle(Input::Started);
     let mut lingers = false;
     let mut delay = None;

@@ -52,12 +52,15 @@ use crate::control::Command;
 use crate::fixture::{Fixture, Location, Step};
 use crate::message::{Body, Incoming};
 use crate::pattern::{Captures, brief, shorten};
+use crate::profile::Profile;
+use crate::strict::{Gate, Refusal};
 use crate::transcript::{LogEntry, LogEvent, since_last_note};
 
 /// Plays one transcript.
 #[derive(Debug)]
 pub struct Player {
     role: Role,
+    profile: Profile,
     state: State,
     steps: VecDeque<Pending>,
     total: usize,
@@ -175,6 +178,7 @@ impl Player {
         };
         Player {
             role,
+            profile: Profile::default(),
             state: State::Playing,
             steps: fixture.steps.iter().map(pending).collect(),
             total: fixture.steps.len(),
@@ -189,6 +193,12 @@ impl Player {
             actions: VecDeque::new(),
             log: Vec::new(),
         }
+    }
+
+    /// Refuses what the client writes as this profile says, where the agent's side is played alone.
+    #[must_use]
+    pub fn with_profile(self, profile: Profile) -> Player {
+        Player { profile, ..self }
     }
 
     /// Takes in something that happened. Call [`Player::poll`] afterwards.
@@ -279,7 +289,10 @@ impl Player {
     }
 
     fn on_started(&mut self) {
-        self.processes.push(Process::default());
+        self.processes.push(Process {
+            gate: Gate::new(self.profile.clone()),
+            ..Process::default()
+        });
         let process = self.started();
         self.note(LogEvent::Started { process });
         if process > self.allowed {
@@ -321,14 +334,15 @@ impl Player {
                     process.lines.push_back(incoming);
                 }
             }
-            Err(refusal) if self.role == Role::AgentOnly => {
-                self.write_line(number, refusal.to_line(), None, None);
+            Err(Refusal::Answer { line, .. }) if self.role == Role::AgentOnly => {
+                self.write_line(number, line, None, None);
             }
+            Err(Refusal::Exit(code)) if self.role == Role::AgentOnly => {
+                self.command(number, Command::Exit(code));
+            }
+            Err(Refusal::Ignored) if self.role == Role::AgentOnly => {}
             Err(refusal) => {
-                let message = format!(
-                    "agents refuse what the client wrote: {} ({})",
-                    refusal.message, refusal.code
-                );
+                let message = format!("agents refuse what the client wrote: {}", refusal.why());
                 let got = shorten(&String::from_utf8_lossy(line));
                 self.fail(Failure::client(message).got(got));
             }

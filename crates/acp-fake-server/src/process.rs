@@ -19,7 +19,7 @@ use crate::control::{Command, Linger, Signal};
 /// Set in the environment of a grandchild, which is this program again.
 const GRANDCHILD_ENV: &str = "ACP_FAKE_GRANDCHILD";
 
-/// A grandchild that nobody ends does not stay for ever.
+/// A process that nobody ends does not stay for ever.
 const GRANDCHILD_LIFE: Duration = Duration::from_secs(600);
 
 /// Something that the client did to standard input.
@@ -38,9 +38,7 @@ impl Agent {
     /// Starts to read standard input. To be called once, before any other thread is started, as
     /// SIGTERM must be blocked in all of them. Never returns in a grandchild.
     pub(crate) fn start(report: impl FnMut(FromClient<'_>) + Send + 'static) -> io::Result<Agent> {
-        if env::var_os(GRANDCHILD_ENV).is_some() {
-            be_grandchild()?;
-        }
+        be_grandchild_if_asked()?;
         let ignores_term = Arc::new(AtomicBool::new(false));
         let term = SigSet::from(posix::Signal::SIGTERM);
         term.thread_block()?;
@@ -78,7 +76,7 @@ impl Agent {
             // The end of the input ends this process only when it is told so.
             Command::Linger(Linger::Eof) => {}
             Command::Linger(Linger::Term) => self.ignores_term.store(true, Ordering::SeqCst),
-            Command::Grandchild => return start_grandchild().map(Some),
+            Command::Grandchild => return start_grandchild(Grandchild::IgnoresTerm).map(Some),
         }
         Ok(None)
     }
@@ -187,16 +185,23 @@ fn close_stdout() -> io::Result<()> {
     Ok(unistd::dup2_stdout(nowhere)?)
 }
 
+/// What a process that does nothing does about SIGTERM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grandchild {
+    IgnoresTerm,
+    EndsOnTerm,
+}
+
 /// Starts this program again, as a process that does nothing.
-fn start_grandchild() -> io::Result<u32> {
+pub(crate) fn start_grandchild(kind: Grandchild) -> io::Result<u32> {
     let mut child = process::Command::new(env::current_exe()?)
         .args(env::args_os().skip(1))
-        .env(GRANDCHILD_ENV, "1")
+        .env(GRANDCHILD_ENV, kind.word())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    // It closes its output once it ignores SIGTERM.
+    // It closes its output once it is set up.
     if let Some(mut stdout) = child.stdout.take() {
         let mut ready = Vec::new();
         stdout.read_to_end(&mut ready)?;
@@ -207,12 +212,38 @@ fn start_grandchild() -> io::Result<u32> {
     Ok(child.id())
 }
 
-fn be_grandchild() -> io::Result<()> {
-    SigSet::from(posix::Signal::SIGTERM).thread_block()?;
+impl Grandchild {
+    /// In the environment.
+    fn word(self) -> &'static str {
+        match self {
+            Grandchild::IgnoresTerm => "ignores-term",
+            Grandchild::EndsOnTerm => "ends-on-term",
+        }
+    }
+}
+
+/// Never returns in a grandchild.
+pub(crate) fn be_grandchild_if_asked() -> io::Result<()> {
+    let Some(word) = env::var_os(GRANDCHILD_ENV) else {
+        return Ok(());
+    };
+    if word == Grandchild::IgnoresTerm.word() {
+        ignore_term()?;
+    }
     write(io::stdout(), b"ready")?;
     close_stdout()?;
-    thread::sleep(GRANDCHILD_LIFE);
+    linger();
     process::exit(0)
+}
+
+/// SIGTERM has no effect from now on. To be called before any other thread is started.
+pub(crate) fn ignore_term() -> io::Result<()> {
+    Ok(SigSet::from(posix::Signal::SIGTERM).thread_block()?)
+}
+
+/// Does nothing, as long as a process does that nobody ends.
+pub(crate) fn linger() {
+    thread::sleep(GRANDCHILD_LIFE);
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
