@@ -65,7 +65,7 @@ async function start(agent, { command: [program, ...args], env }) {
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...process.env, ...env },
   });
-  agent.exited = once(agent.child, "exit");
+  agent.exited = new Promise((resolve) => agent.child.once("exit", resolve));
   try {
     await once(agent.child, "spawn");
   } catch (error) {
