@@ -1,10 +1,6 @@
 //! A host that takes its time over one permission, and what goes on meanwhile.
 
 #![cfg(target_os = "linux")]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the tests need threads and clocks of their own"
-)]
 
 mod scripts;
 
