@@ -47,6 +47,9 @@ pub struct Conformance {
     /// Cells that are played at once [default: the number of processors]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<String>,
+    /// Bring the parity page and the badges up to date. A run of everything without it checks that they are
+    #[arg(long, conflicts_with = "list")]
+    pub parity: bool,
     /// Hunt the mutants, too, although only some ports or transcripts are played
     #[arg(long, overrides_with = "no_mutants")]
     pub mutants: bool,
@@ -59,10 +62,15 @@ pub struct Conformance {
 }
 
 impl Conformance {
+    /// Whether every transcript is played against every port that can be run.
+    pub fn is_of_everything(&self) -> bool {
+        !self.list && self.port.is_empty() && self.filter.is_empty()
+    }
+
     /// Whether the mutants are hunted: in a run of everything, and wherever it is asked for.
     pub fn hunts(&self) -> bool {
-        let everything = self.port.is_empty() && self.filter.is_empty();
-        !self.list && !self.no_mutants && (everything || self.mutants || self.full)
+        let wanted = self.is_of_everything() || self.mutants || self.full;
+        !self.list && !self.no_mutants && wanted
     }
 }
 

@@ -14,6 +14,12 @@ use clap::Parser;
 
 use flags::{Conformance, Fixtures, Task, Xtask};
 
+/// The parity page, which is kept with the sources.
+const PARITY: &str = "conformance/parity.md";
+
+/// A badge for each port on it.
+const BADGES: &str = "conformance/badges";
+
 fn main() -> ExitCode {
     let done = match Xtask::parse().task {
         Task::Conformance(flags) => conformance(&flags),
@@ -67,7 +73,14 @@ fn conformance(flags: &Conformance) -> Result<bool, String> {
     } else {
         run.extend(["--events".to_owned(), path("events.jsonl")]);
         run.extend(["--junit".to_owned(), path("junit.xml")]);
+        run.extend(["--html".to_owned(), path("parity.html")]);
     }
+    let kept = match (flags.parity, flags.is_of_everything()) {
+        (true, _) => &["--parity", PARITY, "--badges", BADGES][..],
+        (false, true) => &["--check-parity", PARITY, "--check-badges", BADGES],
+        (false, false) => &[],
+    };
+    run.extend(kept.iter().map(|word| (*word).to_owned()));
     let mut green = workspace.run("acp-conformance", &run)?;
     if flags.hunts() {
         say("\nMutants");

@@ -46,7 +46,7 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
         port: port.name.clone(),
         fixture: fixture.id.clone(),
         verdict: Verdict::Pass,
-        greeted: false,
+        greeting: None,
         steps_done: 0,
         steps_total: 0,
         elapsed: Duration::ZERO,
@@ -59,7 +59,7 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
             let verdict = play.run().err().unwrap_or(Verdict::Pass);
             play.clean_up();
             cell.verdict = log::check_schema(verdict, play.player.log());
-            cell.greeted = play.greeted;
+            cell.greeting = play.greeting.take();
             cell.steps_done = play.player.steps_done();
             cell.steps_total = play.player.steps_total();
             cell.transcript = log::render(play.player.log());
@@ -106,7 +106,7 @@ struct Play<'a> {
     events: Receiver<Event>,
     agents: Agents,
     calls: HashMap<u64, Call>,
-    greeted: bool,
+    greeting: Option<Greeting>,
     /// The wait that is going on and when it runs out.
     waiting: Option<(Waiting, Instant)>,
     delay_until: Option<Instant>,
@@ -150,7 +150,7 @@ impl<'a> Play<'a> {
             events,
             agents,
             calls: HashMap::new(),
-            greeted: false,
+            greeting: None,
             waiting: None,
             delay_until: None,
             survivors: Vec::new(),
@@ -183,7 +183,7 @@ impl<'a> Play<'a> {
                 greeting.name, self.port.name
             )));
         }
-        self.greeted = true;
+        let greeting = self.greeting.insert(greeting);
         let mut missing = Vec::new();
         for need in &self.fixture.needs {
             let Some(capability) = Capability::from_name(need) else {

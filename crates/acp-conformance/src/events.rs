@@ -8,7 +8,7 @@ use std::{
     io::{self, Write},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     port::Port,
@@ -17,13 +17,14 @@ use crate::{
 };
 
 /// Writes the events of a run.
-pub struct Events<W> {
+pub struct Events<'a, W> {
     output: W,
+    plan: &'a Plan,
 }
 
-impl<W: Write> Events<W> {
+impl<'a, W: Write> Events<'a, W> {
     /// Writes the header.
-    pub fn begin(output: W, plan: &Plan) -> io::Result<Events<W>> {
+    pub fn begin(output: W, plan: &'a Plan) -> io::Result<Events<'a, W>> {
         let about = |port: &Port| {
             json!({"name": port.name, "language": port.language, "tier": port.tier,
                 "version": port.version})
@@ -38,13 +39,19 @@ impl<W: Write> Events<W> {
                 line
             })
             .collect();
-        let mut events = Events { output };
+        let requirements: serde_json::Map<String, Value> = plan
+            .requirements
+            .iter()
+            .map(|one| (one.id.clone(), json!(one.text)))
+            .collect();
+        let mut events = Events { output, plan };
         events.line(&json!({
             "event": "run",
             "format": 1,
             "harness": concat!("acp-conformance ", env!("CARGO_PKG_VERSION")),
             "ports": ports,
             "skipped": skipped,
+            "requirements": requirements,
             "cells": plan.cells(),
         }))?;
         Ok(events)
@@ -52,10 +59,12 @@ impl<W: Write> Events<W> {
 
     /// Writes one cell.
     pub fn cell(&mut self, cell: &Cell) -> io::Result<()> {
+        let covers: Vec<&str> = self.plan.rules(&cell.fixture).map(|(id, _)| id).collect();
         let mut line = json!({
             "event": "cell",
             "port": cell.port,
             "fixture": cell.fixture,
+            "covers": covers,
             "verdict": cell.verdict.word(),
             "steps_done": cell.steps_done,
             "steps_total": cell.steps_total,
@@ -63,6 +72,10 @@ impl<W: Write> Events<W> {
         });
         if let Some(reason) = cell.verdict.reason() {
             line["reason"] = json!(reason);
+        }
+        if let Verdict::Known { link, failure, .. } = &cell.verdict {
+            line["link"] = json!(link);
+            line["failure"] = json!({"verdict": failure.word(), "reason": failure.reason()});
         }
         self.line(&line)
     }
@@ -112,7 +125,7 @@ pub fn junit(plan: &Plan, cells: &[Cell]) -> String {
                 .sum::<f64>(),
         );
         for cell in cells {
-            junit_case(&mut xml, cell);
+            junit_case(&mut xml, plan, cell);
         }
         xml.push_str("  </testsuite>\n");
     }
@@ -130,7 +143,7 @@ pub fn junit(plan: &Plan, cells: &[Cell]) -> String {
     xml
 }
 
-fn junit_case(xml: &mut String, cell: &Cell) {
+fn junit_case(xml: &mut String, plan: &Plan, cell: &Cell) {
     let _ = write!(
         xml,
         "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3}\"",
@@ -138,8 +151,21 @@ fn junit_case(xml: &mut String, cell: &Cell) {
         escaped(&cell.fixture),
         cell.elapsed.as_secs_f64()
     );
+    xml.push_str(">\n      <properties>\n");
+    for (id, rule) in plan.rules(&cell.fixture) {
+        let rule = match rule {
+            Some(rule) => format!("{id}: {rule}"),
+            None => id.to_owned(),
+        };
+        let rule = escaped(&rule);
+        let _ = writeln!(
+            xml,
+            "        <property name=\"requirement\" value=\"{rule}\"/>"
+        );
+    }
+    xml.push_str("      </properties>\n");
     let Some(reason) = cell.verdict.reason() else {
-        xml.push_str("/>\n");
+        xml.push_str("    </testcase>\n");
         return;
     };
     let element = match &cell.verdict {
@@ -149,7 +175,7 @@ fn junit_case(xml: &mut String, cell: &Cell) {
     };
     let _ = writeln!(
         xml,
-        ">\n      <{element} message=\"{}: {}\">{}</{element}>\n    </testcase>",
+        "      <{element} message=\"{}: {}\">{}</{element}>\n    </testcase>",
         cell.verdict.word(),
         escaped(reason.lines().next().unwrap_or_default()),
         escaped(&format!("{reason}\n\n{}", cell.transcript)),
@@ -176,9 +202,9 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{known::Known, port::Unavailable, run::Skipped, tier::Tier};
-    use serde_json::Value;
-    use std::time::Duration;
+    use crate::{known::Known, ledger, port::Unavailable, run::Skipped, tier::Tier};
+    use acp_fake_server::Fixture;
+    use std::{path::Path, time::Duration};
 
     fn port() -> Port {
         Port {
@@ -196,10 +222,16 @@ mod tests {
         }
     }
 
+    const REQUIREMENTS: &str =
+        "[[requirement]]\nid = 'TURN-1'\nlevel = 'must'\ntext = 'a < b'\nsource = 's'\n";
+
     fn plan() -> Plan {
+        let header = r#"{"fixture":"turn/two","format":1,"title":"t","level":"must","covers":["TURN-1","X-1"]}"#;
+        let fixture = Fixture::parse(Path::new("turn/two.jsonl"), header, &mut |_| None).unwrap();
         Plan {
-            fixtures: Vec::new(),
+            fixtures: vec![fixture],
             ports: vec![port()],
+            requirements: ledger::parse(REQUIREMENTS).unwrap(),
             skipped: vec![Skipped {
                 port: Port {
                     name: "other".into(),
@@ -215,7 +247,7 @@ mod tests {
             port: "toy".into(),
             fixture: fixture.into(),
             verdict,
-            greeted: true,
+            greeting: None,
             steps_done: 3,
             steps_total: 4,
             elapsed: Duration::from_millis(1500),
@@ -228,7 +260,8 @@ mod tests {
     fn events_have_a_header_a_line_a_cell_and_a_footer() {
         let mut output = Vec::new();
         let mut summary = Summary::default();
-        let mut events = Events::begin(&mut output, &plan()).unwrap();
+        let plan = plan();
+        let mut events = Events::begin(&mut output, &plan).unwrap();
         for cell in [
             cell("turn/one", Verdict::Pass),
             cell("turn/two", Verdict::Fail("f".into())),
@@ -243,12 +276,14 @@ mod tests {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert_eq!(lines.len(), 4);
-        assert_eq!(lines[0]["cells"], 0);
+        assert_eq!(lines[0]["cells"], 1);
+        assert_eq!(lines[0]["requirements"]["TURN-1"], "a < b");
         assert_eq!(lines[0]["skipped"][0]["why"], "not in PATH: mvn");
         assert_eq!(lines[0]["ports"][0]["tier"], "model-source");
         assert_eq!(lines[1].get("reason"), None);
         assert_eq!(lines[2]["verdict"], "fail");
         assert_eq!(lines[2]["steps_done"], 3);
+        assert_eq!(lines[2]["covers"], json!(["TURN-1", "X-1"]));
         assert_eq!(lines[3]["event"], "complete");
         assert_eq!(lines[3]["green"], false);
         assert_eq!(lines[3]["counts"]["pass"], 1);
@@ -281,6 +316,10 @@ mod tests {
             xml.contains("<skipped message=\"not in PATH: mvn\"/>"),
             "{xml}"
         );
-        assert!(xml.contains("name=\"turn/one\" time=\"1.500\"/>"), "{xml}");
+        assert!(xml.contains("name=\"turn/one\" time=\"1.500\">"), "{xml}");
+        assert!(
+            xml.contains("<property name=\"requirement\" value=\"TURN-1: a &lt; b\"/>"),
+            "{xml}"
+        );
     }
 }

@@ -17,8 +17,11 @@
 //! - [`wire_schema`]: the official schema, held against every line on the wire
 //! - [`log`]: what happened, as text and against the schema
 //! - [`cell`]: one transcript against one port
+//! - [`transcripts`]: where the transcripts come from
 //! - [`run`]: all of them
 //! - [`report`], [`events`]: the results for people and for programs
+//! - [`parity`], [`badge`]: the results that are kept with the sources
+//! - [`html`]: the results to look around in
 //! - [`mutants`], [`ledger`], [`coverage`]: whether the transcripts can fail, and whether they cover what
 //!   they must
 //!
@@ -26,15 +29,18 @@
 #![deny(missing_docs)]
 
 mod agents;
+pub mod badge;
 pub mod cell;
 pub mod coverage;
 pub mod driver;
 pub mod events;
+pub mod html;
 pub mod known;
 pub mod ledger;
 pub mod limits;
 pub mod log;
 pub mod mutants;
+pub mod parity;
 pub mod port;
 mod processes;
 pub mod protocol;
@@ -43,5 +49,6 @@ pub mod run;
 pub mod started;
 mod tail;
 pub mod tier;
+pub mod transcripts;
 pub mod verdict;
 pub mod wire_schema;

@@ -53,7 +53,7 @@ pub fn hunt<'a>(
         .map(|fixture| {
             let cell = cell::play(fixture, &port, stage);
             // A driver that does not even greet, as it knows no such mutant, breaks no rule.
-            let verdict = if cell.greeted {
+            let verdict = if cell.greeting.is_some() {
                 cell.verdict
             } else {
                 Verdict::Broken(format!("the mutant did not start: {}", cell.verdict))

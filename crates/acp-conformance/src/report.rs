@@ -60,6 +60,10 @@ impl<'a> Report<'a> {
             );
             push(&mut text, &word, style(&cell.verdict));
         }
+        if self.verbose {
+            let rules: Vec<&str> = self.plan.rules(&row[0].fixture).map(|(id, _)| id).collect();
+            push(&mut text, &format!("  {}", rules.join(" ")), DIM);
+        }
         for cell in row.iter().filter(|cell| !cell.verdict.is_green()) {
             let reason = cell.verdict.reason().unwrap_or_default();
             let _ = write!(text, "\n    {}: {}", cell.port, first_line(&reason));
@@ -137,6 +141,13 @@ impl<'a> Report<'a> {
             cell.elapsed.as_secs_f64()
         );
         push_indented(text, &cell.verdict.reason().unwrap_or_default());
+        text.push_str("  what it protects:\n");
+        for (id, rule) in self.plan.rules(&cell.fixture) {
+            let _ = match rule {
+                Some(rule) => writeln!(text, "    {id}: {rule}"),
+                None => writeln!(text, "    {id}"),
+            };
+        }
         if self.verbose {
             text.push_str("  the whole transcript:\n");
             push_indented(text, &cell.transcript);

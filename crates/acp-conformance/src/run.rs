@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     num::NonZeroUsize,
-    path::{Path, PathBuf},
     sync::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
@@ -11,10 +10,11 @@ use std::{
     thread,
 };
 
-use acp_fake_server::{Fixture, FixtureError, fixture};
+use acp_fake_server::Fixture;
 
 use crate::{
     cell::{self, Stage},
+    ledger::Requirement,
     port::{Port, Unavailable},
     verdict::{Cell, Verdict},
 };
@@ -28,6 +28,8 @@ pub struct Plan {
     pub ports: Vec<Port>,
     /// The ports that were meant and cannot be run here, which every report shows.
     pub skipped: Vec<Skipped>,
+    /// What the transcripts cover, as far as it is known.
+    pub requirements: Vec<Requirement>,
 }
 
 /// A port that is not run.
@@ -68,6 +70,20 @@ impl Plan {
             fixtures,
             ports,
             skipped: Vec::new(),
+            requirements: Vec::new(),
+        })
+    }
+
+    /// The rules that a transcript protects: the ids in its header, each with the text where it is known.
+    pub fn rules<'a>(
+        &'a self,
+        fixture: &'a str,
+    ) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
+        let fixture = self.fixtures.iter().find(|one| one.id == fixture);
+        let covers = fixture.into_iter().flat_map(|fixture| &fixture.covers);
+        covers.map(|id| {
+            let requirement = self.requirements.iter().find(|one| one.id == *id);
+            (id.as_str(), requirement.map(|one| one.text.as_str()))
         })
     }
 
@@ -117,27 +133,6 @@ pub enum PlanError {
         /// What its `known.toml` lists.
         fixture: String,
     },
-    /// The transcripts could not be found.
-    #[error("failed to read the transcripts in {}: {source}", path.display())]
-    Discover {
-        /// Where they were looked for.
-        path: PathBuf,
-        /// The cause.
-        source: std::io::Error,
-    },
-    /// A transcript cannot be used.
-    #[error("{0}")]
-    Fixture(#[from] FixtureError),
-}
-
-/// Reads every transcript under `root`, sorted by path.
-pub fn load_fixtures(root: &Path) -> Result<Vec<Fixture>, PlanError> {
-    let paths = fixture::discover(root).map_err(|source| PlanError::Discover {
-        path: root.to_owned(),
-        source,
-    })?;
-    let load = |path: &PathBuf| Fixture::load(path).map_err(PlanError::from);
-    paths.iter().map(load).collect()
 }
 
 /// The counts of a run, by the verdict's word.

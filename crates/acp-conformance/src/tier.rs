@@ -137,6 +137,15 @@ pub enum Tier {
 }
 
 impl Tier {
+    /// The tier's name in `port.toml`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Client => "client",
+            Tier::ModelSource => "model-source",
+            Tier::Complete => "complete",
+        }
+    }
+
     /// The capabilities whose absence fails a port of this tier.
     pub fn required(self) -> &'static [Capability] {
         match self {

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use crate::protocol::Greeting;
+
 /// The outcome of a cell, from the table in `spec/driver-protocol.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -100,8 +102,8 @@ pub struct Cell {
     pub fixture: String,
     /// What became of it.
     pub verdict: Verdict,
-    /// Whether the driver answered `hello`. A cell without shows nothing about the library.
-    pub greeted: bool,
+    /// What the driver answered to `hello`. A cell without shows nothing about the library.
+    pub greeting: Option<Greeting>,
     /// Steps of the transcript that were played.
     pub steps_done: usize,
     /// Steps that the transcript has.

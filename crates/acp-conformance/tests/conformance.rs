@@ -20,7 +20,7 @@ use acp_conformance::{
     limits::Limits,
     mutants::{self, Mutant},
     port::{self, Port},
-    run,
+    transcripts::Transcripts,
     verdict::{Cell, Verdict},
 };
 use acp_fake_server::Fixture;
@@ -62,7 +62,8 @@ const BREAKABLE: &str = "toy";
 
 fn trials() -> Result<Vec<Trial>, Box<dyn std::error::Error>> {
     let root = workspace().canonicalize()?;
-    let fixtures: Vec<Arc<Fixture>> = run::load_fixtures(&root.join("fixtures"))?
+    let fixtures: Vec<Arc<Fixture>> = Transcripts::Dir(root.join("fixtures"))
+        .load()?
         .into_iter()
         .map(Arc::new)
         .collect();

@@ -234,8 +234,8 @@ impl Fixture {
         Fixture::examine(path).1
     }
 
-    /// Reads a transcript from `text`. `path` is for messages, `preludes` finds the file of a prelude
-    /// by its name.
+    /// Reads a transcript from `text`. `path` is for messages, `preludes` gives the path and the text of a
+    /// prelude by its name.
     ///
     /// # Errors
     ///
@@ -243,9 +243,9 @@ impl Fixture {
     pub fn parse(
         path: &Path,
         text: &str,
-        preludes: &mut dyn FnMut(&str) -> Option<PathBuf>,
+        preludes: &mut dyn FnMut(&str) -> Option<(PathBuf, String)>,
     ) -> Result<Fixture, FixtureError> {
-        let (fixture, faults) = Fixture::read(path, text, preludes);
+        let (fixture, faults) = Fixture::read(path, text, &mut |name| preludes(name).map(Ok));
         sound(path, fixture, faults)
     }
 
@@ -268,7 +268,8 @@ impl Fixture {
         let preludes = whole.ancestors().nth(2).map(|root| root.join("_prelude"));
         let (fixture, mut faults) = Fixture::read(path, &text, &mut |name| {
             let path = preludes.as_ref()?.join(name).with_extension("jsonl");
-            path.is_file().then_some(path)
+            let text = path.is_file().then(|| read_text(&path))?;
+            Some(text.map(|text| (path, text)))
         });
         if let Some(fixture) = &fixture
             && !whole.with_extension("").ends_with(&fixture.id)
@@ -288,7 +289,7 @@ impl Fixture {
     fn read(
         path: &Path,
         text: &str,
-        preludes: &mut dyn FnMut(&str) -> Option<PathBuf>,
+        preludes: read::FindPrelude<'_>,
     ) -> (Option<Fixture>, Vec<FixtureError>) {
         let (fixture, mut faults) = read::fixture(path, text, preludes);
         // Whether the steps fit together can be told only where all are known.

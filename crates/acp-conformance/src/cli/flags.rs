@@ -1,7 +1,11 @@
 //! The command line.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
 
+use acp_conformance::transcripts::Transcripts;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 /// Runs ACP transcripts against any client and prints the parity matrix.
@@ -30,6 +34,12 @@ pub enum Command {
     Mutants(Mutants),
     /// Check that the transcripts, the requirements and the mutants agree
     Ledger(Ledger),
+    /// Write the built-in transcripts to a directory
+    Unpack {
+        /// The directory, which must not be there yet
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// The agent process that a client under test starts
     #[command(hide = true)]
     Relay,
@@ -38,12 +48,23 @@ pub enum Command {
 /// Where the transcripts are.
 #[derive(Debug, Args)]
 pub struct Fixtures {
-    /// The directory of the transcripts
-    #[arg(long, value_name = "DIR", default_value = "fixtures")]
-    pub fixtures: PathBuf,
+    /// The directory of the transcripts [default: fixtures, if its preludes are there, or else those that are
+    /// built in]
+    #[arg(long, value_name = "DIR")]
+    pub fixtures: Option<PathBuf>,
     /// Only transcripts whose id contains this; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub filter: Vec<String>,
+}
+
+impl Fixtures {
+    /// The transcripts that are meant.
+    pub fn transcripts(&self) -> Transcripts {
+        match &self.fixtures {
+            Some(dir) => Transcripts::Dir(dir.clone()),
+            None => Transcripts::in_or_built_in(Path::new("fixtures")),
+        }
+    }
 }
 
 /// How ports are found and cells are played.
@@ -75,12 +96,38 @@ pub struct Run {
     /// Print the whole transcript of each failure
     #[arg(long, short)]
     pub verbose: bool,
+    #[command(flatten)]
+    pub reports: Reports,
+}
+
+/// What is written beside the matrix.
+#[derive(Debug, Args)]
+pub struct Reports {
+    /// The requirements that the transcripts cover [default: spec/requirements.toml, where it is there]
+    #[arg(long, value_name = "FILE")]
+    pub requirements: Option<PathBuf>,
     /// Write the results as JSON Lines
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
     /// Write the results as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Write the results as one HTML page to look around in
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Bring the parity page up to date: Markdown, to be kept with the sources. What this run does not
+    /// play stays as it is
+    #[arg(long, value_name = "FILE")]
+    pub parity: Option<PathBuf>,
+    /// Fail if --parity would change the page by more than its date
+    #[arg(long, value_name = "FILE", conflicts_with = "parity")]
+    pub check_parity: Option<PathBuf>,
+    /// Write a badge for each port on the parity page, as SVG and as JSON for badge services
+    #[arg(long, value_name = "DIR")]
+    pub badges: Option<PathBuf>,
+    /// Fail if --badges would change a badge
+    #[arg(long, value_name = "DIR", conflicts_with = "badges")]
+    pub check_badges: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -127,6 +174,15 @@ pub struct Ledger {
     /// The list of mutants
     #[arg(long, value_name = "FILE", default_value = "conformance/mutants.toml")]
     pub mutants: PathBuf,
+    /// Check also that this parity page is of these transcripts, requirements and ports
+    #[arg(long, value_name = "FILE")]
+    pub parity: Option<PathBuf>,
+    /// Check also that the badges in this directory say what the parity page says
+    #[arg(long, value_name = "DIR", requires = "parity")]
+    pub badges: Option<PathBuf>,
+    /// The directory in which ports are found
+    #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
+    pub ports: PathBuf,
 }
 
 /// When to use colour.

@@ -2,7 +2,7 @@
 
 use acp_conformance::{
     mutants::{self, Mutant},
-    run::{self, Plan, in_order},
+    run::{Plan, in_order},
     verdict::Verdict,
 };
 use acp_fake_server::Fixture;
@@ -11,7 +11,7 @@ use super::{ERROR, Fault, GOOD, conclude, find, flags, jobs, stage};
 
 /// Hunts the mutants. False if one is not caught where it should be.
 pub fn main(flags: flags::Mutants) -> Result<bool, Fault> {
-    let fixtures = run::load_fixtures(&flags.fixtures.fixtures)?;
+    let fixtures = flags.fixtures.transcripts().load()?;
     let mut list = mutants::load(&flags.mutants)
         .map_err(|error| format!("{}: {error}", flags.mutants.display()))?;
     let mut faults = mutants::faults(&list, fixtures.iter().map(|fixture| fixture.id.as_str()));

@@ -1,12 +1,12 @@
 //! `acp-conformance ledger`.
 
-use acp_conformance::{coverage, ledger, mutants, run};
+use acp_conformance::{coverage, ledger, mutants, parity::Page, transcripts::Transcripts};
 
-use super::{Fault, conclude, flags};
+use super::{Fault, conclude, find, flags, kept};
 
 /// Prints what holds each requirement. False if transcripts, requirements and mutants do not agree.
 pub fn main(flags: flags::Ledger) -> Result<bool, Fault> {
-    let fixtures = run::load_fixtures(&flags.fixtures)?;
+    let fixtures = Transcripts::Dir(flags.fixtures).load()?;
     let requirements = ledger::load(&flags.requirements)
         .map_err(|error| format!("{}: {error}", flags.requirements.display()))?;
     let list = mutants::load(&flags.mutants)
@@ -14,6 +14,11 @@ pub fn main(flags: flags::Ledger) -> Result<bool, Fault> {
     let mut faults = ledger::faults(&requirements, &fixtures);
     let ids = fixtures.iter().map(|fixture| fixture.id.as_str());
     faults.extend(mutants::faults(&list, ids));
+    if let Some(path) = &flags.parity {
+        let ports = find::named(&[], &flags.ports)?;
+        let page = Page::new(&fixtures, &ports, &requirements);
+        faults.extend(kept::check(page, path, flags.badges.as_deref())?);
+    }
     super::say(format_args!("{}", coverage::render(&requirements, &list)));
     let excluded = requirements
         .iter()

@@ -4,7 +4,9 @@ mod find;
 pub mod flags;
 mod hunt;
 mod interrupt;
+mod kept;
 mod ledger;
+mod play;
 mod setup;
 
 use std::{
@@ -18,14 +20,7 @@ use std::{
     thread,
 };
 
-use acp_conformance::{
-    cell::Stage,
-    events::{self, Events},
-    limits::Limits,
-    report::Report,
-    run::{self, Plan},
-};
-use acp_fake_server::Fixture;
+use acp_conformance::{cell::Stage, limits::Limits, transcripts};
 use anstyle::{AnsiColor, Style};
 
 use flags::{Cli, Command};
@@ -45,56 +40,15 @@ pub fn main(cli: Cli) -> Result<bool, Fault> {
         interrupt::watch().map_err(|error| format!("signals cannot be watched: {error}"))?;
     }
     match command {
-        Command::Run(flags) => run(flags),
+        Command::Run(flags) => play::main(flags),
         Command::Setup(flags) => setup::main(&flags),
         Command::Mutants(flags) => hunt::main(flags),
         Command::Ledger(flags) => ledger::main(flags),
+        Command::Unpack { dir } => transcripts::write_built_in(&dir)
+            .map(|()| true)
+            .map_err(|error| format!("failed to write {}: {error}", dir.display()).into()),
         Command::Relay => Ok(acp_fake_server::relay::run().map(|()| true)?),
     }
-}
-
-fn run(flags: flags::Run) -> Result<bool, Fault> {
-    let fixtures = run::load_fixtures(&flags.fixtures.fixtures)?;
-    let filters = &flags.fixtures.filter;
-    if flags.list {
-        let plan = Plan::new(fixtures, Vec::new(), filters)?;
-        list(&plan.fixtures, flags.verbose);
-        return Ok(true);
-    }
-    let stage = stage()?;
-    let found = find::ports(&flags.port, &flags.ports, &stage.limits)?;
-    let mut plan = Plan::new(fixtures, found.ready, filters)?;
-    plan.skipped = found.skipped;
-
-    let mut events = match &flags.events {
-        Some(path) => Some(Events::begin(create(path)?, &plan)?),
-        None => None,
-    };
-    let mut report = Report::new(&plan, flags.verbose);
-    let mut written = Ok(());
-    say(format_args!("{}", report.heading()));
-    plan.run(&stage, jobs(&flags.ports), |cell| {
-        if let Some(events) = &mut events
-            && written.is_ok()
-        {
-            written = events.cell(&cell);
-        }
-        if let Some(row) = report.add(cell) {
-            say(format_args!("{row}"));
-        }
-    });
-    written?;
-    say(format_args!(
-        "{}",
-        report.conclusion().trim_end_matches('\n')
-    ));
-    if let Some(events) = events {
-        events.end(report.summary())?;
-    }
-    if let Some(path) = &flags.junit {
-        fs::write(parent_made(path)?, events::junit(&plan, report.cells()))?;
-    }
-    Ok(report.summary().is_green())
 }
 
 /// Prints the faults and then the totals.
@@ -108,26 +62,6 @@ fn conclude(faults: &[String], totals: &str) -> bool {
         faults.len()
     ));
     faults.is_empty()
-}
-
-fn list(fixtures: &[Fixture], verbose: bool) {
-    for fixture in fixtures {
-        if !verbose {
-            say(format_args!("{}", fixture.id));
-            continue;
-        }
-        say(format_args!(
-            "{} ({}): {}",
-            fixture.id, fixture.level, fixture.title
-        ));
-        say(format_args!("    covers {}", fixture.covers.join(", ")));
-        if !fixture.needs.is_empty() {
-            say(format_args!("    needs {}", fixture.needs.join(", ")));
-        }
-        if let Some(about) = &fixture.about {
-            say(format_args!("    {about}"));
-        }
-    }
 }
 
 fn stage() -> Result<Stage, Fault> {
