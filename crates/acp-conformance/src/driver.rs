@@ -151,7 +151,8 @@ impl Driver {
     }
 }
 
-fn named(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// Starts a thread with a name.
+pub(crate) fn named(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(body)
@@ -160,7 +161,7 @@ fn named(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
 
 /// The next line without its newline; nothing at the end, after an error, and after a line that is
 /// too long.
-fn read_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
+pub(crate) fn read_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
     let mut line = Vec::new();
     match input.take(LONGEST_LINE).read_until(b'\n', &mut line) {
         Ok(0) | Err(_) => return None,

@@ -24,10 +24,12 @@
 //! - [`html`]: the results to look around in
 //! - [`mutants`], [`ledger`], [`coverage`]: whether the transcripts can fail, and whether they cover what
 //!   they must
+//! - [`agent_check`]: the other side: what an agent makes of good and of bad input
 //!
 //! It runs on Unix, as the agents it starts do.
 #![deny(missing_docs)]
 
+pub mod agent_check;
 mod agents;
 pub mod badge;
 pub mod cell;

@@ -41,13 +41,18 @@ impl Limits {
 
     /// The limits of the specification, multiplied by what [`SCALE_ENV`] says.
     pub fn from_env() -> Result<Limits, ScaleError> {
-        match env::var(SCALE_ENV) {
-            Err(env::VarError::NotPresent) => Ok(Limits::scaled(1.0)),
-            Err(env::VarError::NotUnicode(text)) => {
-                Err(ScaleError(text.to_string_lossy().into_owned()))
-            }
-            Ok(text) => parse_scale(&text).map(Limits::scaled),
+        scale_from_env().map(Limits::scaled)
+    }
+}
+
+/// What [`SCALE_ENV`] says, 1 if it is not set.
+pub fn scale_from_env() -> Result<f64, ScaleError> {
+    match env::var(SCALE_ENV) {
+        Err(env::VarError::NotPresent) => Ok(1.0),
+        Err(env::VarError::NotUnicode(text)) => {
+            Err(ScaleError(text.to_string_lossy().into_owned()))
         }
+        Ok(text) => parse_scale(&text),
     }
 }
 

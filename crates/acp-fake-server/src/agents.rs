@@ -160,21 +160,15 @@ impl<W: Write> Server<W> {
 
     fn answer(&mut self, method: &str, params: Option<&Value>) -> Result<Value, Value> {
         match method {
-            "initialize" => {
-                let asked = params
-                    .and_then(|params| params.get("protocolVersion"))
-                    .cloned();
-                let echoed = asked.filter(|_| self.profile.input.echoes_unknown_version);
-                Ok(json!({
-                    "protocolVersion": echoed.unwrap_or(json!(1)),
-                    "agentCapabilities": {"loadSession": false},
-                    "agentInfo": {
-                        "name": format!("acp-fake-server-{}", self.agent.name()),
-                        "version": env!("CARGO_PKG_VERSION"),
-                    },
-                    "authMethods": [],
-                }))
-            }
+            "initialize" => Ok(json!({
+                "protocolVersion": self.version(params),
+                "agentCapabilities": {"loadSession": false},
+                "agentInfo": {
+                    "name": format!("acp-fake-server-{}", self.agent.name()),
+                    "version": env!("CARGO_PKG_VERSION"),
+                },
+                "authMethods": [],
+            })),
             "session/new" => {
                 let session = format!("s{}", self.sessions.len() + 1);
                 self.sessions.insert(session.clone(), Vec::new());
@@ -188,6 +182,15 @@ impl<W: Write> Server<W> {
                 Reaction::Accept | Reaction::Ignore | Reaction::Exit { .. } => Ok(json!({})),
             },
             _ => Err(json!({"code": -32601, "message": format!("Method not found: {method}")})),
+        }
+    }
+
+    /// The protocol version that `initialize` is answered with.
+    fn version(&self, params: Option<&Value>) -> Value {
+        let input = &self.profile.input;
+        match params.and_then(|params| params.get("protocolVersion")) {
+            Some(asked) if *asked == 1 || input.echoes_unknown_version => asked.clone(),
+            _ => json!(input.latest_version),
         }
     }
 

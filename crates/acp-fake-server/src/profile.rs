@@ -8,9 +8,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// The files, by name. The strict one is what the others differ from.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("strict", include_str!("profiles/strict.toml")),
     ("claude", include_str!("profiles/claude.toml")),
+    ("claude-0.49", include_str!("profiles/claude-0.49.toml")),
     ("codex", include_str!("profiles/codex.toml")),
     ("gemini", include_str!("profiles/gemini.toml")),
     ("opencode", include_str!("profiles/opencode.toml")),
@@ -76,7 +77,9 @@ pub(crate) struct Inputs {
     pub(crate) before_initialize: Reaction,
     /// `initialize` without an integer as `protocolVersion`.
     pub(crate) no_version: Reaction,
-    /// Whether an unknown version is answered with itself.
+    /// What an unknown version is answered with.
+    pub(crate) latest_version: u64,
+    /// Whether an unknown version is answered with itself instead.
     pub(crate) echoes_unknown_version: bool,
     pub(crate) relative_cwd: Reaction,
     /// A `cwd` that is no directory here.

@@ -34,6 +34,8 @@ pub enum Command {
     Mutants(Mutants),
     /// Check that the transcripts, the requirements and the mutants agree
     Ledger(Ledger),
+    /// Check an agent: what it makes of good and of bad input
+    Agent(Agent),
     /// Write the built-in transcripts to a directory
     Unpack {
         /// The directory, which must not be there yet
@@ -183,6 +185,54 @@ pub struct Ledger {
     /// The directory in which ports are found
     #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
     pub ports: PathBuf,
+}
+
+/// Exits 0 when the agent breaks no MUST, 1 when it does, dies or does not answer, and 2 when it cannot be
+/// run. Some checks need a model that does what the prompts say; the defaults are plain enough for real
+/// ones. ACP_TIME_SCALE=3 gives slow agents three times as long for everything.
+#[derive(Debug, Args)]
+pub struct Agent {
+    /// Only checks whose name contains this; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub check: Vec<String>,
+    /// List the checks and what the protocol asks, and run nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Say also of good answers what the protocol asks
+    #[arg(long, short)]
+    pub verbose: bool,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Print a Markdown table of results that --json wrote, and run nothing; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub table: Vec<PathBuf>,
+    /// The working directory of the sessions [default: a new one, removed afterwards]
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// The mode that sessions are put into first, for agents that ask for permission in some only
+    #[arg(long, value_name = "ID")]
+    pub mode: Option<String>,
+    /// Said for a turn that ends by itself
+    #[arg(long, value_name = "TEXT", default_value = "Say hello.")]
+    pub prompt: String,
+    /// Said for a turn that lasts until it is cancelled
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "Please go slow: count from 1 to 500 in words, one number a line."
+    )]
+    pub slow_prompt: String,
+    /// Said for a turn in which the agent asks for permission; {cwd} is the working directory
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "Please use a tool to write hello into the file path={cwd}/hello.txt"
+    )]
+    pub tool_prompt: String,
+    /// The agent's program and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND", required_unless_present_any = ["list", "table"])]
+    pub command: Vec<String>,
 }
 
 /// When to use colour.

@@ -1,6 +1,7 @@
 //! What each subcommand does.
 
 mod find;
+mod agent;
 pub mod flags;
 mod hunt;
 mod interrupt;
@@ -44,6 +45,7 @@ pub fn main(cli: Cli) -> Result<bool, Fault> {
         Command::Setup(flags) => setup::main(&flags),
         Command::Mutants(flags) => hunt::main(flags),
         Command::Ledger(flags) => ledger::main(flags),
+        Command::Agent(flags) => agent::main(flags),
         Command::Unpack { dir } => transcripts::write_built_in(&dir)
             .map(|()| true)
             .map_err(|error| format!("failed to write {}: {error}", dir.display()).into()),

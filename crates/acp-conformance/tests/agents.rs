@@ -1,0 +1,435 @@
+//! The checks of agents: that each can fail, that the strict agent passes all, and that the fake agent with
+//! a profile does what the real one was seen to do.
+//!
+//! The agents are this program itself, started with [`BROKEN`] or [`LIKE`].
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "this is a test, though with a `main` of its own"
+)]
+
+mod broken;
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use acp_conformance::agent_check::{
+    self, Check, Limits, NotRunnable, Options, Prompts, Report, Verdict,
+};
+use acp_fake_server::{Profile, agents::Builtin, alone};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Then the name of what is broken.
+const BROKEN: &str = "--broken-agent";
+
+/// Then the names of a built-in agent and of a profile.
+const LIKE: &str = "--agent-like";
+
+/// Checks that the fake agent, which keeps no session beyond its process, does not mimic.
+const NOT_MIMICKED: [&str; 2] = ["session/load", "session/load-unknown"];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [BROKEN, how] => {
+            broken::serve(how).unwrap();
+            ExitCode::SUCCESS
+        }
+        [LIKE, agent, profile] => {
+            let agent = Builtin::ALL.into_iter().find(|one| one.name() == agent);
+            let code = alone::run(agent.unwrap(), Profile::named(profile).unwrap()).unwrap();
+            ExitCode::from(u8::try_from(code).unwrap())
+        }
+        _ => libtest_mimic::run(&Arguments::from_args(), trials()).exit_code(),
+    }
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("the_strict_agent_passes_all", || strict("obedient")),
+        trial("echo_passes_all_that_it_can", || strict("echo")),
+        trial("every_profile_has_its_evidence", evidence),
+        trial("the_table_in_the_docs_is_that_of_the_results", docs),
+        trial("an_agent_that_wants_a_login_is_not_judged", login),
+        trial("an_agent_that_says_nothing_cannot_be_checked", || {
+            not_runnable("silent")
+        }),
+        trial("an_agent_that_refuses_initialize_cannot_be_checked", || {
+            not_runnable("refuses-initialize")
+        }),
+    ];
+    for name in Profile::names() {
+        if name != "strict" {
+            trials.push(trial(
+                &format!("the_fake_{name}_is_like_the_real_one"),
+                move || like(name),
+            ));
+        }
+    }
+    for (how, check, verdict, outcome) in FAULTS {
+        trials.push(trial(
+            &format!("{how}_is_{verdict}_in_{check}"),
+            move || {
+                let broken = [BROKEN.to_owned(), how.to_owned()];
+                fails(&broken, check, verdict, outcome)
+            },
+        ));
+    }
+    for (profile, check, verdict, outcome) in FAULTS_OF_PROFILES {
+        trials.push(trial(
+            &format!("{profile}_is_{verdict}_in_{check}"),
+            move || {
+                let like = [LIKE, "obedient", profile].map(str::to_owned);
+                fails(&like, check, verdict, outcome)
+            },
+        ));
+    }
+    trials
+}
+
+/// What is broken, the check that sees it, and what that says.
+const FAULTS: [(&str, &str, Verdict, &str); 22] = [
+    (
+        "other-version",
+        "initialize/version",
+        Verdict::Wrong,
+        "version 2",
+    ),
+    (
+        "no-session-id",
+        "session/new",
+        Verdict::Wrong,
+        "no session id",
+    ),
+    (
+        "refuses-sessions",
+        "session/new",
+        Verdict::Wrong,
+        "error -32603",
+    ),
+    (
+        "one-session-id",
+        "session/unique-ids",
+        Verdict::Wrong,
+        "the same id",
+    ),
+    (
+        "takes-any-method",
+        "message/unknown-method",
+        Verdict::Wrong,
+        "answered",
+    ),
+    (
+        "takes-any-method",
+        "message/unknown-extension",
+        Verdict::Differs,
+        "answered",
+    ),
+    (
+        "numbers-string-ids",
+        "message/string-id",
+        Verdict::Wrong,
+        "another id",
+    ),
+    (
+        "rounds-ids",
+        "message/large-id",
+        Verdict::Wrong,
+        "another id",
+    ),
+    (
+        "no-stop-reason",
+        "turn/answer",
+        Verdict::Wrong,
+        "no stop reason",
+    ),
+    (
+        "no-stop-reason",
+        "turn/permission-reject",
+        Verdict::Wrong,
+        "no stop reason",
+    ),
+    (
+        "no-text",
+        "turn/answer",
+        Verdict::Differs,
+        "end_turn, no text",
+    ),
+    ("fails-turns", "turn/answer", Verdict::Wrong, "error -32603"),
+    ("fails-turns", "turn/second", Verdict::Wrong, "error -32603"),
+    (
+        "fails-turns",
+        "turn/after-cancel",
+        Verdict::Wrong,
+        "error -32603",
+    ),
+    ("fails-turns", "turn/cancel", Verdict::Wrong, "error -32603"),
+    (
+        "always-cancelled",
+        "turn/cancel-idle",
+        Verdict::Wrong,
+        "cancelled",
+    ),
+    ("never-cancelled", "turn/cancel", Verdict::Wrong, "end_turn"),
+    (
+        "one-option-id",
+        "turn/permission-options",
+        Verdict::Wrong,
+        "allow_once, an id that is there twice",
+    ),
+    ("chatty", "wire/output", Verdict::Wrong, "faults"),
+    ("no-jsonrpc", "wire/envelope", Verdict::Wrong, "faults"),
+    ("unknown-update", "wire/schema", Verdict::Wrong, "faults"),
+    ("reads-files", "wire/capabilities", Verdict::Wrong, "faults"),
+];
+
+/// The same for what real agents do.
+const FAULTS_OF_PROFILES: [(&str, &str, Verdict, &str); 15] = [
+    (
+        "python-sdk",
+        "initialize/unknown-version",
+        Verdict::Wrong,
+        "version 99",
+    ),
+    (
+        "gemini",
+        "initialize/no-version",
+        Verdict::Differs,
+        "error -32603",
+    ),
+    (
+        "gemini",
+        "session/relative-cwd",
+        Verdict::Differs,
+        "error -32603",
+    ),
+    (
+        "gemini",
+        "session/no-mcp-servers",
+        Verdict::Differs,
+        "error -32603",
+    ),
+    (
+        "opencode",
+        "session/unknown",
+        Verdict::Differs,
+        "error -32602",
+    ),
+    (
+        "python-sdk",
+        "session/set-mode-unknown",
+        Verdict::Differs,
+        "answered",
+    ),
+    (
+        "codex",
+        "message/unknown-notification",
+        Verdict::Wrong,
+        "error -32601 without id",
+    ),
+    (
+        "codex",
+        "message/unknown-extension-notification",
+        Verdict::Wrong,
+        "error -32601 without id",
+    ),
+    (
+        "codex",
+        "message/garbage",
+        Verdict::Wrong,
+        "error -32700 without id",
+    ),
+    ("codex", "message/invalid-utf-8", Verdict::Died, "died"),
+    (
+        "codex",
+        "turn/busy",
+        Verdict::Timeout,
+        "queues; the second is never answered",
+    ),
+    (
+        "typescript-sdk",
+        "turn/permission-cancel",
+        Verdict::Wrong,
+        "end_turn",
+    ),
+    ("codex", "shutdown/eof", Verdict::Differs, "stays"),
+    ("gemini", "shutdown/eof-mid-turn", Verdict::Differs, "stays"),
+    ("codex", "shutdown/term", Verdict::Differs, "ends, leaves 1"),
+];
+
+fn strict(agent: &str) -> Result<(), Failed> {
+    let report = check(&[LIKE, agent, "strict"].map(str::to_owned), |_| true)?;
+    for entry in &report.checks {
+        let is_good = matches!(entry.verdict, Verdict::Ok | Verdict::NotApplicable);
+        if !is_good || !entry.faults.is_empty() {
+            return Err(format!("{entry:?}").into());
+        }
+    }
+    assert!(!report.is_red());
+    Ok(())
+}
+
+fn login() -> Result<(), Failed> {
+    let report = check(&[BROKEN, "wants-login"].map(str::to_owned), |check| {
+        check.name.starts_with("turn/") || check.name == "session/new"
+    })?;
+    for entry in &report.checks {
+        assert_eq!(entry.verdict, Verdict::NotApplicable, "{entry:?}");
+        assert!(entry.detail.contains("logged in"), "{entry:?}");
+    }
+    Ok(())
+}
+
+fn not_runnable(how: &str) -> Result<(), Failed> {
+    let mut options = options(&[BROKEN, how].map(str::to_owned));
+    options.limits.start = Duration::from_millis(300);
+    let result = agent_check::run(&options, |_| true, |_| {});
+    match result {
+        Err(NotRunnable::NoAgent(_)) => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+fn fails(agent: &[String], name: &str, verdict: Verdict, outcome: &str) -> Result<(), Failed> {
+    // What the wire checks judge has to be written first.
+    let wanted = |check: &Check| {
+        check.name == name || (name.starts_with("wire/") && check.name == "turn/answer")
+    };
+    let report = check(agent, wanted)?;
+    let entry = report.checks.last().unwrap();
+    assert_eq!(
+        (entry.check.as_str(), entry.verdict, entry.outcome.as_str()),
+        (name, verdict, outcome),
+        "{entry:?}"
+    );
+    assert_eq!(
+        report.is_red(),
+        !matches!(verdict, Verdict::Differs),
+        "{report:?}"
+    );
+    Ok(())
+}
+
+/// The fake agent's rows against those of the real one.
+fn like(profile: &str) -> Result<(), Failed> {
+    // The echo example has neither slow turns nor questions.
+    let agent = if profile == "python-sdk" {
+        "echo"
+    } else {
+        "obedient"
+    };
+    let wanted = |check: &Check| !NOT_MIMICKED.contains(&check.name);
+    let rows = |report: Report| -> BTreeMap<String, (Verdict, String)> {
+        let rows = report.checks.into_iter();
+        let rows = rows.filter(|entry| !NOT_MIMICKED.contains(&entry.check.as_str()));
+        rows.map(|entry| (entry.check, (entry.verdict, entry.outcome)))
+            .collect()
+    };
+    let fake = rows(check(&[LIKE, agent, profile].map(str::to_owned), wanted)?);
+    let real = rows(read(&results().join(format!("{profile}.json"))));
+    let differences: Vec<String> = real
+        .iter()
+        .filter(|(name, row)| fake.get(*name) != Some(row))
+        .map(|(name, row)| format!("{name}: real {row:?}, fake {:?}", fake.get(name)))
+        .collect();
+    if !differences.is_empty() {
+        return Err(differences.join("\n").into());
+    }
+    assert_eq!(fake.len(), real.len());
+    Ok(())
+}
+
+fn evidence() -> Result<(), Failed> {
+    let files: Vec<String> = fs::read_dir(results())?
+        .flatten()
+        .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    let docs = fs::read_to_string(root().join("docs/agents.md"))?;
+    for name in Profile::names()
+        .into_iter()
+        .filter(|name| *name != "strict")
+    {
+        assert!(
+            files.iter().any(|file| file == name),
+            "{name} has no results"
+        );
+        let mimics = Profile::named(name).unwrap().mimics;
+        assert!(
+            docs.contains(&mimics),
+            "docs/agents.md does not name {mimics}"
+        );
+    }
+    Ok(())
+}
+
+fn docs() -> Result<(), Failed> {
+    let mut files: Vec<PathBuf> = fs::read_dir(results())?
+        .flatten()
+        .map(|file| file.path())
+        .collect();
+    files.sort();
+    let reports: Vec<(String, Report)> = files
+        .iter()
+        .map(|file| {
+            (
+                file.file_stem().unwrap().to_string_lossy().into(),
+                read(file),
+            )
+        })
+        .collect();
+    let docs = fs::read_to_string(root().join("docs/agents.md"))?;
+    if !docs.contains(&agent_check::table(&reports)) {
+        return Err("docs/agents.md is stale: see there how its table is made".into());
+    }
+    Ok(())
+}
+
+fn check(agent: &[String], wanted: impl Fn(&Check) -> bool) -> Result<Report, Failed> {
+    Ok(agent_check::run(&options(agent), wanted, |_| {})?)
+}
+
+fn options(agent: &[String]) -> Options {
+    let program = env::current_exe().unwrap().to_str().unwrap().to_owned();
+    let mut command = vec![program];
+    command.extend_from_slice(agent);
+    let seconds = Duration::from_secs;
+    Options {
+        command,
+        cwd: env::temp_dir(),
+        mode: None,
+        prompts: Prompts {
+            plain: "hello".to_owned(),
+            slow: "go slow".to_owned(),
+            tool: "use a tool in {cwd}".to_owned(),
+        },
+        // What these agents do they do at once, and what they do not is not waited for long.
+        limits: Limits {
+            cancel: seconds(3),
+            settle: seconds(1),
+            exit: seconds(3),
+            ..Limits::scaled(1.0)
+        },
+    }
+}
+
+fn read(file: &Path) -> Report {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+fn results() -> PathBuf {
+    root().join("conformance/agents")
+}
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn trial(name: &str, body: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
+    Trial::test(name, body)
+}

@@ -1,0 +1,160 @@
+//! An agent that is the fake one with one thing broken.
+
+use std::io::{self, Write};
+
+use acp_fake_server::{
+    Profile,
+    agents::{Builtin, serve_as},
+};
+use serde_json::{Value, json};
+
+/// What becomes of each line that the fake agent writes.
+type Break = fn(Value) -> Vec<Value>;
+
+/// Serves standard input and output, broken in this way.
+pub fn serve(how: &str) -> io::Result<()> {
+    let (_, breaks) = BREAKS
+        .into_iter()
+        .find(|(name, _)| *name == how)
+        .ok_or_else(|| io::Error::other(format!("nothing is broken by {how:?}")))?;
+    let writer = Broken {
+        line: Vec::new(),
+        breaks,
+    };
+    let reader = io::stdin().lock();
+    serve_as(Builtin::Obedient, Profile::default(), reader, writer).map(drop)
+}
+
+/// The names, and what they break. A string is written as a line that is no message.
+const BREAKS: [(&str, Break); 21] = [
+    ("nothing", |line| vec![line]),
+    ("silent", |_| Vec::new()),
+    ("refuses-initialize", |line| {
+        vec![
+            json!({"jsonrpc": "2.0", "id": line["id"], "error": {"code": -32603, "message": "no"}}),
+        ]
+    }),
+    ("other-version", |line| {
+        set(line, "/result/protocolVersion", json!(2))
+    }),
+    ("no-session-id", |line| {
+        set(line, "/result/sessionId", Value::Null)
+    }),
+    ("one-session-id", |line| {
+        set(line, "/result/sessionId", json!("s1"))
+    }),
+    ("refuses-sessions", |line| {
+        fail(line, "/result/sessionId", -32603)
+    }),
+    ("wants-login", |line| {
+        fail(line, "/result/sessionId", -32000)
+    }),
+    ("takes-any-method", |line| {
+        match line.pointer("/error/code") {
+            Some(code) if *code == -32601 => {
+                vec![json!({"jsonrpc": "2.0", "id": line["id"], "result": {}})]
+            }
+            _ => vec![line],
+        }
+    }),
+    ("numbers-string-ids", |line| {
+        match line.get("id").is_some_and(Value::is_string) {
+            true => set(line, "/id", json!(1)),
+            false => vec![line],
+        }
+    }),
+    ("rounds-ids", |line| match line["id"].as_u64() {
+        Some(id) if id > 1 << 52 => set(line, "/id", json!(id + 1)),
+        _ => vec![line],
+    }),
+    ("no-stop-reason", |line| {
+        set(line, "/result/stopReason", Value::Null)
+    }),
+    ("no-text", |line| {
+        match line.pointer("/params/update/sessionUpdate") {
+            Some(kind) if kind == "agent_message_chunk" => Vec::new(),
+            _ => vec![line],
+        }
+    }),
+    ("fails-turns", |line| {
+        fail(line, "/result/stopReason", -32603)
+    }),
+    ("never-cancelled", |line| {
+        match line.pointer("/result/stopReason") {
+            Some(reason) if reason == "cancelled" => {
+                set(line, "/result/stopReason", json!("end_turn"))
+            }
+            _ => vec![line],
+        }
+    }),
+    ("always-cancelled", |line| {
+        set(line, "/result/stopReason", json!("cancelled"))
+    }),
+    ("one-option-id", |line| {
+        let line = set(line, "/params/options/0/optionId", json!("a")).remove(0);
+        set(line, "/params/options/1/optionId", json!("a"))
+    }),
+    ("chatty", |line| {
+        vec![json!("Listening on standard input"), line]
+    }),
+    ("no-jsonrpc", |line| set(line, "/jsonrpc", json!("1.0"))),
+    ("unknown-update", |line| {
+        set(line, "/params/update/sessionUpdate", json!("sigh"))
+    }),
+    ("reads-files", |line| {
+        let params = json!({"sessionId": "s1", "path": "/etc/hostname"});
+        let ask =
+            json!({"jsonrpc": "2.0", "id": 99, "method": "fs/read_text_file", "params": params});
+        match line.pointer("/result/stopReason") {
+            Some(_) => vec![ask, line],
+            None => vec![line],
+        }
+    }),
+];
+
+/// The line with another value at `pointer`, if it has any there; null takes the member away.
+fn set(mut line: Value, pointer: &str, value: Value) -> Vec<Value> {
+    if let Some(place) = line.pointer_mut(pointer) {
+        *place = value;
+    }
+    vec![line]
+}
+
+/// The line with an error in place of a result that has something at `pointer`.
+fn fail(line: Value, pointer: &str, code: i32) -> Vec<Value> {
+    match line.pointer(pointer) {
+        Some(_) => {
+            let error = json!({"code": code, "message": "Broken"});
+            vec![json!({"jsonrpc": "2.0", "id": line["id"], "error": error})]
+        }
+        None => vec![line],
+    }
+}
+
+struct Broken {
+    line: Vec<u8>,
+    breaks: Break,
+}
+
+impl Write for Broken {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for byte in bytes {
+            if *byte != b'\n' {
+                self.line.push(*byte);
+                continue;
+            }
+            let line = serde_json::from_slice(&std::mem::take(&mut self.line))?;
+            for line in (self.breaks)(line) {
+                match line.as_str() {
+                    Some(noise) => writeln!(io::stdout(), "{noise}")?,
+                    None => writeln!(io::stdout(), "{line}")?,
+                }
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
