@@ -14,7 +14,7 @@ use std::{
     collections::BTreeMap,
     env, fs,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode, Output, Stdio},
     time::Duration,
 };
 
@@ -57,6 +57,11 @@ fn trials() -> Vec<Trial> {
         trial("every_profile_has_its_evidence", evidence),
         trial("the_table_in_the_docs_is_that_of_the_results", docs),
         trial("an_agent_that_wants_a_login_is_not_judged", login),
+        trial("an_agent_that_replays_all_first_is_good", loads),
+        trial(
+            "the_command_prints_keeps_and_exits_with_what_it_found",
+            command,
+        ),
         trial("an_agent_that_says_nothing_cannot_be_checked", || {
             not_runnable("silent")
         }),
@@ -94,7 +99,7 @@ fn trials() -> Vec<Trial> {
 }
 
 /// What is broken, the check that sees it, and what that says.
-const FAULTS: [(&str, &str, Verdict, &str); 22] = [
+const FAULTS: [(&str, &str, Verdict, &str); 25] = [
     (
         "other-version",
         "initialize/version",
@@ -187,6 +192,24 @@ const FAULTS: [(&str, &str, Verdict, &str); 22] = [
     ("no-jsonrpc", "wire/envelope", Verdict::Wrong, "faults"),
     ("unknown-update", "wire/schema", Verdict::Wrong, "faults"),
     ("reads-files", "wire/capabilities", Verdict::Wrong, "faults"),
+    (
+        "loads-nothing",
+        "session/load",
+        Verdict::Wrong,
+        "replays nothing",
+    ),
+    (
+        "loads-one-side",
+        "session/load",
+        Verdict::Wrong,
+        "replays one side only",
+    ),
+    (
+        "loads-late",
+        "session/load",
+        Verdict::Wrong,
+        "answers before the end of the replay",
+    ),
 ];
 
 /// The same for what real agents do.
@@ -286,6 +309,64 @@ fn login() -> Result<(), Failed> {
     Ok(())
 }
 
+fn loads() -> Result<(), Failed> {
+    let report = check(&[BROKEN, "loads"].map(str::to_owned), |check| {
+        ["turn/answer", "session/load", "session/load-unknown"].contains(&check.name)
+    })?;
+    let outcomes: Vec<(Verdict, &str)> = report
+        .checks
+        .iter()
+        .map(|entry| (entry.verdict, entry.outcome.as_str()))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            // It loads just anything.
+            (Verdict::Differs, "answered"),
+            (Verdict::Ok, "end_turn"),
+            (Verdict::Ok, "replays, then answers"),
+        ]
+    );
+    Ok(())
+}
+
+fn command() -> Result<(), Failed> {
+    let scratch = tempfile::tempdir()?;
+    let json = scratch.path().join("results/mine.json");
+    let run = |agent: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acp-conformance"));
+        command.args([
+            "agent",
+            "--check",
+            "turn/answer",
+            "--check",
+            "message/array",
+        ]);
+        command.arg("--json").arg(&json).arg("--").args(agent);
+        command.stdin(Stdio::null()).output()
+    };
+    let this = env::current_exe()?;
+    let this = this.to_str().unwrap();
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+
+    let good = run(&[this, LIKE, "obedient", "strict"])?;
+    assert_eq!(good.status.code(), Some(0), "{good:?}");
+    assert!(text(&good).contains("acp-fake-server-obedient"), "{good:?}");
+    assert!(text(&good).contains("2 ok"), "{good:?}");
+    assert_eq!(read(&json).totals(), "2 ok");
+
+    let red = run(&[this, LIKE, "obedient", "typescript-sdk"])?;
+    assert_eq!(red.status.code(), Some(1), "{red:?}");
+    assert!(text(&red).contains("as ACP has no batches"), "{red:?}");
+    assert_eq!(read(&json).totals(), "1 ok, 1 died");
+
+    let none = run(&["/no/such/agent"])?;
+    assert_eq!(none.status.code(), Some(2), "{none:?}");
+    let stderr = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(stderr.contains("/no/such/agent"), "{stderr}");
+    Ok(())
+}
+
 fn not_runnable(how: &str) -> Result<(), Failed> {
     let mut options = options(&[BROKEN, how].map(str::to_owned));
     options.limits.start = Duration::from_millis(300);
@@ -297,10 +378,9 @@ fn not_runnable(how: &str) -> Result<(), Failed> {
 }
 
 fn fails(agent: &[String], name: &str, verdict: Verdict, outcome: &str) -> Result<(), Failed> {
-    // What the wire checks judge has to be written first.
-    let wanted = |check: &Check| {
-        check.name == name || (name.starts_with("wire/") && check.name == "turn/answer")
-    };
+    // What these checks judge has to be said first.
+    let needs_turn = name.starts_with("wire/") || name == "session/load";
+    let wanted = |check: &Check| check.name == name || (needs_turn && check.name == "turn/answer");
     let report = check(agent, wanted)?;
     let entry = report.checks.last().unwrap();
     assert_eq!(

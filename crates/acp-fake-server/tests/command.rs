@@ -74,6 +74,29 @@ fn play_is_the_agent_and_exits_0_at_the_end() {
 }
 
 #[test]
+fn play_takes_bad_input_as_the_agent_that_it_is_told_to_be() {
+    let (_root, path) = transcript(&[r#"{"want":"initialize"}"#]);
+    for (like, input, code, stdout) in [
+        ("gemini", format!("junk\n[]\n{INIT}\n"), 0, ""),
+        ("typescript-sdk", format!("[]\n{INIT}\n"), 0, ""),
+        ("python-sdk", format!("[]\n{INIT}\n"), 1, ""),
+        (
+            "codex",
+            format!("junk\n{INIT}\n"),
+            0,
+            "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32700,\"message\":\"Parse error\"}}\n",
+        ),
+    ] {
+        let mut child = start(&[Path::new("play"), Path::new("--as"), Path::new(like), &path]);
+        // The agent may have ended before it read everything.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{like}: {output:?}");
+        assert_eq!(text(&output.stdout), stdout, "{like}");
+    }
+}
+
+#[test]
 fn play_says_what_the_client_did_differently_and_exits_1() {
     let output = play(
         &[r#"{"want":"initialize","params":{"protocolVersion":2}}"#],

@@ -1,7 +1,7 @@
 //! What each subcommand does.
 
-mod find;
 mod agent;
+mod find;
 pub mod flags;
 mod hunt;
 mod interrupt;

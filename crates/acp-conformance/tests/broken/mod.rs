@@ -26,7 +26,7 @@ pub fn serve(how: &str) -> io::Result<()> {
 }
 
 /// The names, and what they break. A string is written as a line that is no message.
-const BREAKS: [(&str, Break); 21] = [
+const BREAKS: [(&str, Break); 25] = [
     ("nothing", |line| vec![line]),
     ("silent", |_| Vec::new()),
     ("refuses-initialize", |line| {
@@ -101,6 +101,10 @@ const BREAKS: [(&str, Break); 21] = [
     ("unknown-update", |line| {
         set(line, "/params/update/sessionUpdate", json!("sigh"))
     }),
+    ("loads", |line| load(line, &["user", "agent"], &[])),
+    ("loads-nothing", |line| load(line, &[], &[])),
+    ("loads-one-side", |line| load(line, &["agent"], &[])),
+    ("loads-late", |line| load(line, &["user"], &["agent"])),
     ("reads-files", |line| {
         let params = json!({"sessionId": "s1", "path": "/etc/hostname"});
         let ask =
@@ -129,6 +133,26 @@ fn fail(line: Value, pointer: &str, code: i32) -> Vec<Value> {
         }
         None => vec![line],
     }
+}
+
+/// The line as one of an agent that loads sessions, and replays this much before and after its answer.
+fn load(line: Value, before: &[&str], after: &[&str]) -> Vec<Value> {
+    let refused = line.pointer("/error/message");
+    if refused.is_none_or(|message| message != "Method not found: session/load") {
+        return set(line, "/result/agentCapabilities/loadSession", json!(true));
+    }
+    let replay = |side: &&str| {
+        let content = json!({"type": "text", "text": "hello"});
+        let update = json!({"sessionUpdate": format!("{side}_message_chunk"), "content": content});
+        let params = json!({"sessionId": "s1", "update": update});
+        json!({"jsonrpc": "2.0", "method": "session/update", "params": params})
+    };
+    let answer = json!({"jsonrpc": "2.0", "id": line["id"], "result": {}});
+    let before = before.iter().map(replay);
+    before
+        .chain([answer])
+        .chain(after.iter().map(replay))
+        .collect()
 }
 
 struct Broken {
