@@ -85,6 +85,8 @@ struct Core {
     initialized: Option<Result<Instant, LoadError>>,
     stdout_ended: bool,
     stderr_ended: bool,
+    /// Nothing new is begun here: another process takes the place of this one.
+    retired: bool,
 }
 
 /// A turn that somebody waits for.
@@ -169,6 +171,7 @@ impl Shared {
                 initialized: None,
                 stdout_ended: false,
                 stderr_ended: false,
+                retired: false,
             }),
             changed: Condvar::new(),
             outbox: Outbox::default(),
@@ -432,6 +435,13 @@ impl Shared {
 
     fn is_alive(&self) -> bool {
         self.process.exit().is_none() && lock(&self.core).connection.is_open()
+    }
+
+    /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.
+    fn retire(&self) -> bool {
+        let mut core = lock(&self.core);
+        core.retired |= core.connection.is_open() && core.connection.is_worn_out();
+        core.retired
     }
 
     /// Whether a host that wants a new process after a failure should start one now.

@@ -9,6 +9,7 @@ mod handshake;
 mod incoming;
 mod lanes;
 mod requests;
+mod state;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -29,6 +30,7 @@ use crate::turn::{Stray, Turn};
 use crate::wire;
 use lanes::{GivenUp, Lane};
 use requests::Asked;
+pub use state::StatePolicy;
 
 /// Standard error kept for error messages, in bytes.
 const STDERR_TAIL: usize = 8 * 1024;
@@ -86,6 +88,14 @@ pub struct ConnectionOptions {
     pub settle: Settle,
     /// What is masked in traces and in the messages of errors, besides what can be told by its shape.
     pub secrets: Secrets,
+    /// What of a request goes out, and into which session.
+    pub state: StatePolicy,
+    /// Whether the session that the next turn may need is opened right after an answer, while nobody waits
+    /// for it. Nothing is opened ahead under [`StatePolicy::FullRequest`], which needs no other session.
+    pub spare_session: bool,
+    /// Sessions that were given up and that the agent cannot close, after which its process should be
+    /// replaced: [`Connection::is_worn_out`]. In some agents each one is memory.
+    pub max_given_up_sessions: Option<usize>,
     /// Longest line read, in bytes. A longer one is dropped and the connection lives on.
     pub max_line_len: usize,
     /// Most turns that wait on one lane.
@@ -109,6 +119,9 @@ impl ConnectionOptions {
             permission_timeout: Some(Duration::from_secs(60)),
             settle: Settle::default(),
             secrets: Secrets::default(),
+            state: StatePolicy::default(),
+            spare_session: true,
+            max_given_up_sessions: Some(64),
             max_line_len: 64 * 1024 * 1024,
             max_queue: 1024,
         }
@@ -224,6 +237,8 @@ pub struct Connection {
     lane_of_session: HashMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
+    /// Sessions that were given up and could not be closed.
+    unclosed: usize,
     turns: HashMap<TurnId, Turn>,
     login: Login,
     stuck: bool,
@@ -256,6 +271,7 @@ impl Connection {
             lanes: BTreeMap::new(),
             lane_of_session: HashMap::new(),
             given_up: VecDeque::new(),
+            unclosed: 0,
             turns: HashMap::new(),
             login: Login::NotTried,
             stuck: false,
@@ -296,6 +312,15 @@ impl Connection {
     /// that it may still answer. It is over with the next session that opens.
     pub fn is_stuck(&self) -> bool {
         self.stuck && self.lanes.values().all(|lane| lane.running.is_none())
+    }
+
+    /// Whether nothing goes on and the agent holds as many sessions that are of no use as it may
+    /// ([`ConnectionOptions::max_given_up_sessions`]): the time to replace its process.
+    pub fn is_worn_out(&self) -> bool {
+        let limit = self.options.max_given_up_sessions;
+        limit.is_some_and(|limit| self.unclosed >= limit)
+            && self.turns.is_empty()
+            && !self.lanes.values().any(Lane::opens_first)
     }
 
     /// The session that serves a lane now.

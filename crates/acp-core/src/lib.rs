@@ -187,7 +187,7 @@ pub use client::{Generate, InProcessClient};
 pub use command::split_command;
 pub use connection::{
     Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, RequestKey, SETTLE_LIMIT,
-    SETTLE_WINDOW, Settle, TurnId,
+    SETTLE_WINDOW, Settle, StatePolicy, TurnId,
 };
 pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,

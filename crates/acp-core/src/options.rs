@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::connection::{ConnectionOptions, Settle};
+use crate::connection::{ConnectionOptions, Settle, StatePolicy};
 use crate::error::LoadError;
 use crate::permission::{ChoicePolicy, PermissionDecision, PermissionPolicy, PermissionRequest};
 use crate::protocol::Implementation;
@@ -44,6 +44,9 @@ type RequestHook = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 /// | wait for the host's answer to a permission request | 60 s |
 /// | late text after a turn | waited for where there is a reason, see [`Settle`] |
 /// | a turn without text | an error |
+/// | what of a request goes out | all of it, into the same session, with the marker |
+/// | next session | opened ahead where the state policy may need one |
+/// | sessions that pile up in an agent that cannot close them | 64 |
 /// | longest line read | 64 MiB |
 /// | turns waiting on one lane | 1024 |
 /// | end of the process | 1 s after its input has ended SIGTERM, 2 s later SIGKILL |
@@ -245,6 +248,30 @@ impl LoadOptions {
     #[must_use]
     pub fn settle(mut self, settle: Settle) -> Self {
         self.connection.settle = settle;
+        self
+    }
+
+    /// What of a request goes out, and into which session. [`StatePolicy::VerifiedDelta`] is the one to
+    /// choose for a conversation that grows; the default is what the ports in other languages do.
+    #[must_use]
+    pub fn state(mut self, policy: StatePolicy) -> Self {
+        self.connection.state = policy;
+        self
+    }
+
+    /// Whether the session that the next turn may need is opened right after an answer, while nobody waits
+    /// for it. Without effect under [`StatePolicy::FullRequest`].
+    #[must_use]
+    pub fn spare_session(mut self, open: bool) -> Self {
+        self.connection.spare_session = open;
+        self
+    }
+
+    /// How many sessions may pile up in an agent that cannot close them. Then the next turn gets a new
+    /// process, once nothing runs in the old one. `None` never replaces it.
+    #[must_use]
+    pub fn max_given_up_sessions(mut self, sessions: impl Into<Option<usize>>) -> Self {
+        self.connection.max_given_up_sessions = sessions.into();
         self
     }
 

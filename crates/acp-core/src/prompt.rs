@@ -13,6 +13,8 @@
 //!
 //! This is, to the letter, what the ports of the same capability in other languages send.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::protocol::{ContentBlock, PromptCapabilities};
@@ -22,9 +24,9 @@ use crate::request::{Content, GenerateRequest, Message, Part};
 pub const SUPERSEDES_MARKER: &str = "SUPERSEDES-ALL-PRIOR";
 
 /// The text of a message: its text, or the text of its parts, joined without a separator.
-fn text_of(message: &Message) -> String {
+fn text_of(message: &Message) -> Cow<'_, str> {
     match &message.content {
-        Content::Text(text) => text.clone(),
+        Content::Text(text) => Cow::Borrowed(text),
         Content::Parts(parts) => parts
             .iter()
             .filter_map(|part| match part {
@@ -35,59 +37,96 @@ fn text_of(message: &Message) -> String {
     }
 }
 
+/// The parts of a message that are no text.
+fn other_parts(message: &Message) -> impl Iterator<Item = &Value> {
+    let parts = match &message.content {
+        Content::Text(_) => &[],
+        Content::Parts(parts) => parts.as_slice(),
+    };
+    parts.iter().filter_map(|part| match part {
+        Part::Text(_) => None,
+        Part::Other(value) => Some(value),
+    })
+}
+
 /// The full request as one text: a `role: content` line for each message that has text, and the
 /// marker. Without a user message the marker names the last line.
 pub fn render_text(request: &GenerateRequest) -> String {
-    let mut prompt = String::new();
-    let mut last_user = String::new();
-    let mut last_line = 0..0;
-    for message in &request.messages {
-        let text = text_of(message);
-        if text.is_empty() {
-            continue;
-        }
-        let start = prompt.len();
-        prompt.push_str(&message.role);
-        prompt.push_str(": ");
-        prompt.push_str(&text);
-        last_line = start..prompt.len();
+    let mut prompt = lines(&request.messages);
+    let with_text = |message: &&Message| !text_of(message).is_empty();
+    let user = |message: &&Message| message.role == "user" && with_text(message);
+    let messages = &request.messages;
+    let named = match messages.iter().rfind(user) {
+        Some(message) => text_of(message).into_owned(),
+        None => messages
+            .iter()
+            .rfind(with_text)
+            .map_or_else(String::new, line),
+    };
+    if !prompt.is_empty() {
         prompt.push('\n');
-        if message.role == "user" {
-            last_user = text;
-        }
-    }
-    if last_user.is_empty() {
-        last_user = prompt[last_line].to_owned();
     }
     prompt.push_str(SUPERSEDES_MARKER);
     prompt.push_str(": ");
-    prompt.push_str(&last_user);
+    prompt.push_str(&named);
     prompt
 }
 
-/// The content blocks of the prompt: the text, then the parts that are no text, in order.
-///
-/// A part that this agent did not say it takes is an error that names it.
-pub fn render(
-    request: &GenerateRequest,
-    accepts: PromptCapabilities,
-) -> Result<Vec<ContentBlock>, String> {
-    let mut blocks = vec![ContentBlock::Text {
-        text: render_text(request),
-    }];
-    for (i, message) in request.messages.iter().enumerate() {
-        let Content::Parts(parts) = &message.content else {
+/// One line for each message that has text.
+fn lines(messages: &[Message]) -> String {
+    let mut text = String::new();
+    for message in messages {
+        let content = text_of(message);
+        if content.is_empty() {
             continue;
-        };
-        for part in parts {
-            if let Part::Other(value) = part {
-                let block = block(value, accepts)
-                    .map_err(|why| format!("{why} (message {i}, role `{}`)", message.role))?;
-                blocks.push(block);
-            }
+        }
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&message.role);
+        text.push_str(": ");
+        text.push_str(&content);
+    }
+    text
+}
+
+fn line(message: &Message) -> String {
+    lines(std::slice::from_ref(message))
+}
+
+/// The content blocks of a full request: its text, then the parts that are no text, in order.
+pub(crate) fn full_request(request: &GenerateRequest) -> Vec<ContentBlock> {
+    blocks(render_text(request), &request.messages)
+}
+
+/// The content blocks of messages whose session holds what was before them, and nothing else.
+pub(crate) fn messages(messages: &[Message]) -> Vec<ContentBlock> {
+    blocks(lines(messages), messages)
+}
+
+/// Whether this agent takes everything in these messages. Otherwise the error names what it does not.
+pub(crate) fn check(messages: &[Message], accepts: PromptCapabilities) -> Result<(), String> {
+    for (i, message) in messages.iter().enumerate() {
+        for part in other_parts(message) {
+            block(part, accepts)
+                .map_err(|why| format!("{why} (message {i}, role `{}`)", message.role))?;
         }
     }
-    Ok(blocks)
+    Ok(())
+}
+
+/// The text as one block, then the parts that are no text. What this agent does not take was refused by
+/// [`check`] and is left out here.
+fn blocks(text: String, messages: &[Message]) -> Vec<ContentBlock> {
+    let all = PromptCapabilities {
+        image: true,
+        audio: true,
+        embedded_context: true,
+    };
+    let parts = messages.iter().flat_map(other_parts);
+    std::iter::once(ContentBlock::Text { text })
+        .chain(parts.filter_map(|part| block(part, all).ok()))
+        .collect()
 }
 
 /// A part that is no text, in the shapes of OpenAI chat completions and of ACP itself.
@@ -239,9 +278,10 @@ mod tests {
             ),
         ] {
             let request = request(json!([{"role": "user", "content": [part]}]));
-            let blocks = render(&request, all).unwrap();
+            check(&request.messages, all).unwrap();
+            let blocks = full_request(&request);
             assert_eq!(serde_json::to_value(&blocks[1..]).unwrap(), json!([sent]));
-            let error = render(&request, PromptCapabilities::default()).unwrap_err();
+            let error = check(&request.messages, PromptCapabilities::default()).unwrap_err();
             assert!(
                 error.contains(name) && error.contains("message 0"),
                 "{error}"
@@ -253,10 +293,13 @@ mod tests {
     fn links_need_no_capability_and_unknown_parts_are_named() {
         let none = PromptCapabilities::default();
         let link = json!({"type": "resource_link", "name": "a", "uri": "file:///a"});
-        let blocks = render(&request(json!([{"role": "user", "content": [link]}])), none);
-        assert_eq!(serde_json::to_value(&blocks.unwrap()[1]).unwrap(), link);
+        let linked = request(json!([{"role": "user", "content": [link]}]));
+        check(&linked.messages, none).unwrap();
+        let blocks = messages(&linked.messages);
+        assert_eq!(serde_json::to_value(&blocks[1]).unwrap(), link);
         let odd = request(json!([{"role": "user", "content": [{"type": "hologram"}]}]));
-        assert!(render(&odd, none).unwrap_err().contains("`hologram`"));
+        let error = check(&odd.messages, none).unwrap_err();
+        assert!(error.contains("`hologram`"), "{error}");
         let remote = request(json!([{"role": "user", "content": [
             {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
         ]}]));
@@ -264,6 +307,7 @@ mod tests {
             image: true,
             ..none
         };
-        assert!(render(&remote, images).unwrap_err().contains("data:"));
+        let error = check(&remote.messages, images).unwrap_err();
+        assert!(error.contains("data:"), "{error}");
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{AuthRequired, GenerateError, InvalidResponse, Rejected};
 use crate::protocol::{
     AuthMethod, ContentBlock, ErrorObject, PromptResult, TextBlock, Update, method,
 };
-use crate::request::{Dropped, GenerateResponse, MessageSpan, StopReason};
+use crate::request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, StopReason};
 use crate::text::{HighSurrogate, push_json_string};
 use crate::wire::{Text, code};
 
@@ -117,8 +117,10 @@ pub(crate) struct Turn {
     pub(crate) lane: LaneId,
     pub(crate) stage: Stage,
     pub(crate) options: TurnOptions,
-    /// Taken when it is sent.
+    /// Taken when it is sent. Empty where the prompt is made of `request` then.
     pub(crate) prompt: Vec<ContentBlock>,
+    /// What is asked; once it is sent, what of it was sent.
+    pub(crate) request: Option<GenerateRequest>,
     pub(crate) cancel: Option<CancelCause>,
     pub(crate) last_activity: Instant,
     /// Whether the agent went on after it was told to cancel.
@@ -135,19 +137,14 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn new(
-        id: TurnId,
-        lane: LaneId,
-        prompt: Vec<ContentBlock>,
-        options: TurnOptions,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(id: TurnId, lane: LaneId, options: TurnOptions, now: Instant) -> Self {
         Self {
             id,
             lane,
             stage: Stage::Queued,
             options,
-            prompt,
+            prompt: Vec::new(),
+            request: None,
             cancel: None,
             last_activity: now,
             went_on: false,

@@ -34,15 +34,14 @@ struct LinkState {
 }
 
 impl Link {
-    /// The process for the next turn. With [`LoadOptions::restart`] a lost one is replaced first; the
-    /// turns that it was lost with stay lost, because they may have had effects.
+    /// The process for the next turn. One that is worn out is replaced first, and with
+    /// [`LoadOptions::restart`] one that is lost; the turns that it was lost with stay lost, because they
+    /// may have had effects.
     pub(super) fn live(&self) -> Result<Arc<Shared>, LoadError> {
-        if !self.options.restart {
-            return Ok(self.shared());
-        }
         let _replacing = lock(&self.replacing);
         let shared = self.shared();
-        if lock(&self.state).closed || !shared.is_lost() {
+        let closed = lock(&self.state).closed;
+        if closed || !(shared.retire() || self.options.restart && shared.is_lost()) {
             return Ok(shared);
         }
         shared.close();

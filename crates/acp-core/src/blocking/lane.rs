@@ -37,7 +37,7 @@ struct Bound {
 impl Lane {
     pub(super) fn open(link: &Arc<Link>) -> Result<Self, LoadError> {
         let asked = Instant::now();
-        let session = Bound::open(link.live()?)?;
+        let session = Bound::open(link)?;
         Ok(Self {
             link: Arc::clone(link),
             session: Mutex::new(session),
@@ -70,6 +70,11 @@ impl Lane {
             .map_err(|error| error.into_turn(String::new()))?;
         let changed = Arc::new(Condvar::new());
         let mut core = lock(&shared.core);
+        if core.retired {
+            // Somebody else has found meanwhile that it is time for a new process.
+            drop(core);
+            return self.start(request, options);
+        }
         let id = core
             .connection
             .prompt(lane, request, options, Instant::now())?;
@@ -126,9 +131,8 @@ impl Lane {
     /// the lane then needs a new session.
     fn bind(&self) -> Result<(Arc<Shared>, LaneId), LoadError> {
         let _binding = lock(&self.binding);
-        let shared = self.link.live()?;
-        if !Arc::ptr_eq(&shared, &self.bound().0) {
-            let session = Bound::open(shared)?;
+        if !Arc::ptr_eq(&self.link.live()?, &self.bound().0) {
+            let session = Bound::open(&self.link)?;
             *lock(&self.session) = session;
         }
         Ok(self.bound())
@@ -137,8 +141,13 @@ impl Lane {
 
 impl Bound {
     /// Opens a session and waits for it.
-    fn open(shared: Arc<Shared>) -> Result<Self, LoadError> {
+    fn open(link: &Link) -> Result<Self, LoadError> {
+        let shared = link.live()?;
         let mut core = lock(&shared.core);
+        if core.retired {
+            drop(core);
+            return Self::open(link);
+        }
         let id = core.connection.open_lane(Instant::now());
         shared.pump(&mut core);
         loop {

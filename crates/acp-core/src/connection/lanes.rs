@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use super::state::History;
 use super::{Call, Connection, Event, LaneId, Phase, TurnId};
 use crate::error::LoadError;
 use crate::protocol::{CloseSessionRequest, NewSessionRequest, SessionInfo, method};
@@ -21,23 +22,29 @@ pub(super) struct GivenUp {
 
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    state: LaneState,
+    pub(super) state: LaneState,
     /// The session that serves the lane, or served it last.
     pub(super) session: Option<SessionInfo>,
     pub(super) running: Option<TurnId>,
     pub(super) queue: VecDeque<TurnId>,
     /// Turns that this session has ended.
     pub(super) turns_done: u64,
+    /// What this session was sent and has answered, where that is known and a state policy asks for it.
+    pub(super) history: Option<History>,
+    /// The lane whose only session is the next one of this lane.
+    pub(super) spare: Option<LaneId>,
+    /// The lane that this one is the spare of. The host knows nothing of such a lane.
+    spare_of: Option<LaneId>,
     /// Message chunks since the last turn.
     pub(super) outside_turn: u64,
     /// No prompt goes out before.
     pub(super) pause_until: Option<Instant>,
     /// Whether the session has ignored a cancel, and is not used again.
-    ignored_cancel: bool,
+    pub(super) ignored_cancel: bool,
 }
 
 #[derive(Debug, Default)]
-enum LaneState {
+pub(super) enum LaneState {
     /// `initialize` is not answered yet.
     #[default]
     Waiting,
@@ -51,15 +58,25 @@ enum LaneState {
     Ready,
     /// The session was given up. The next turn opens another one.
     GivenUp,
+    /// A turn waits for the spare session to open.
+    AwaitingSpare,
     Failed(LoadError),
     Closed,
 }
 
 impl Lane {
+    /// A lane for the next session of another one.
+    pub(super) fn spare_of(owner: LaneId) -> Lane {
+        Lane {
+            spare_of: Some(owner),
+            ..Lane::default()
+        }
+    }
+
     /// Whether turns can be put on the lane; otherwise why not.
     pub(super) fn usable(&self) -> Result<(), LoadError> {
         match &self.state {
-            LaneState::Ready | LaneState::GivenUp => Ok(()),
+            LaneState::Ready | LaneState::GivenUp | LaneState::AwaitingSpare => Ok(()),
             LaneState::Opening { first: false, .. } => Ok(()),
             LaneState::Waiting | LaneState::Opening { .. } => Err(LoadError::InvalidOptions(
                 "the lane is not open yet".to_owned(),
@@ -71,10 +88,7 @@ impl Lane {
 
     /// Marks a lane that the host still waits for as failed; whether it was one.
     pub(super) fn fail_if_opening(&mut self) -> bool {
-        let opening = matches!(
-            self.state,
-            LaneState::Waiting | LaneState::Opening { first: true, .. }
-        );
+        let opening = self.opens_first();
         self.state = LaneState::Closed;
         opening
     }
@@ -86,6 +100,7 @@ impl Lane {
     /// Takes the session that the agent has opened.
     pub(super) fn session_opened(&mut self, session: SessionInfo) {
         self.session = Some(session);
+        self.history = Some(History::default());
         self.turns_done = 0;
         self.outside_turn = 0;
         self.ignored_cancel = false;
@@ -100,7 +115,10 @@ impl Lane {
 
     /// Whether the host still waits for the lane to open, rather than one of its turns.
     pub(super) fn opens_first(&self) -> bool {
-        matches!(self.state, LaneState::Opening { first: true, .. })
+        matches!(
+            self.state,
+            LaneState::Waiting | LaneState::Opening { first: true, .. }
+        )
     }
 
     /// Never uses this session again, because it has ignored a cancel.
@@ -150,6 +168,9 @@ impl Connection {
         let opening = lane.fail_if_opening();
         let running = lane.running;
         let queued: Vec<TurnId> = lane.queue.drain(..).collect();
+        if let Some(spare) = lane.spare.take() {
+            self.close_lane(spare, now);
+        }
         self.timers.stop(Timer::OpenSession(id));
         self.abandon_opening(id);
         if opening {
@@ -185,7 +206,7 @@ impl Connection {
                 .any(|given_up| given_up.session_id == session_id)
     }
 
-    fn forget_session(&mut self, session_id: &str, ignored_cancel: bool) {
+    pub(super) fn forget_session(&mut self, session_id: &str, ignored_cancel: bool) {
         self.lane_of_session.remove(session_id);
         if self.given_up.len() == MAX_GIVEN_UP {
             self.given_up.pop_front();
@@ -212,7 +233,9 @@ impl Connection {
 
     /// Gives a session back to the agent, if the agent can take it: in some each one is a process.
     pub(super) fn close_session(&mut self, session_id: &str) {
-        if self.is_open() && self.agent.close_session {
+        if !self.agent.close_session {
+            self.unclosed += 1;
+        } else if self.is_open() {
             self.send_request(
                 Call::CloseSession,
                 method::SESSION_CLOSE,
@@ -263,6 +286,9 @@ impl Connection {
         let first = lane.opens_first();
         lane.state = LaneState::Ready;
         self.stuck = false;
+        if let Some(owner) = lane.spare_of {
+            return self.spare_ready(owner, now);
+        }
         if first {
             self.event(Event::LaneOpened(id));
         }
@@ -278,6 +304,9 @@ impl Connection {
             lane.state = LaneState::Failed(error.clone());
             self.event(Event::LaneFailed(id, error));
             return;
+        }
+        if let Some(owner) = lane.spare_of {
+            return self.spare_failed(owner, id, now);
         }
         // The turn that wanted the session ends; the one behind it may have more luck.
         lane.state = LaneState::GivenUp;
@@ -315,18 +344,14 @@ impl Connection {
         }
         match lane.state {
             LaneState::Ready => {
-                if let Some(turn) = lane.queue.pop_front() {
-                    lane.running = Some(turn);
-                    self.send_prompt(turn, id, now);
+                if let Some(&turn) = lane.queue.front() {
+                    match self.prompt_of(turn, id) {
+                        Some(prompt) => self.send_prompt(turn, id, &prompt, now),
+                        None => self.renew_session(id, now),
+                    }
                 }
             }
-            LaneState::GivenUp => {
-                let ignored_cancel = lane.ignored_cancel;
-                if let Some(old) = lane.session.take() {
-                    self.forget_session(&old.session_id, ignored_cancel);
-                }
-                self.open_session(id, false, now);
-            }
+            LaneState::GivenUp => self.renew_session(id, now),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Call, Connection, Event, LaneId, Phase, SETTLE_LIMIT, SETTLE_WINDOW, Settle, TurnId};
 use crate::error::{GenerateError, LoadError};
 use crate::prompt;
-use crate::protocol::{CancelNotification, PromptRequest, PromptResult, method};
+use crate::protocol::{CancelNotification, ContentBlock, PromptRequest, PromptResult, method};
 use crate::request::GenerateRequest;
 use crate::timer::Timer;
 use crate::turn::{Answer, CancelCause, IDLE_STRETCH, Stage, Turn, TurnOptions};
@@ -49,11 +49,16 @@ impl Connection {
         if queued >= self.options.max_queue {
             return Err(GenerateError::Busy { queued });
         }
-        let blocks =
-            prompt::render(request, self.agent.prompt).map_err(GenerateError::InvalidRequest)?;
+        prompt::check(&request.messages, self.agent.prompt)
+            .map_err(GenerateError::InvalidRequest)?;
         let id = TurnId(self.new_key());
-        self.turns
-            .insert(id, Turn::new(id, lane, blocks, options, now));
+        let mut turn = Turn::new(id, lane, options, now);
+        if self.holds_requests() {
+            turn.request = Some(request.clone());
+        } else {
+            turn.prompt = prompt::full_request(request);
+        }
+        self.turns.insert(id, turn);
         self.timers
             .set_after(Timer::Deadline(id), now, options.deadline);
         if let Some(lane) = self.lanes.get_mut(&lane) {
@@ -75,17 +80,25 @@ impl Connection {
         self.lanes.get(&lane)?.running
     }
 
-    pub(super) fn send_prompt(&mut self, id: TurnId, lane: LaneId, now: Instant) {
+    /// Sends the prompt of the turn that is the next one of its lane.
+    pub(super) fn send_prompt(
+        &mut self,
+        id: TurnId,
+        lane: LaneId,
+        prompt: &[ContentBlock],
+        now: Instant,
+    ) {
         let (Some(turn), Some(lane)) = (self.turns.get_mut(&id), self.lanes.get_mut(&lane)) else {
             return;
         };
+        lane.queue.pop_front();
+        lane.running = Some(id);
         let session = lane.session.as_ref();
         let session_id = session.map_or("", |session| &session.session_id).to_owned();
         turn.stage = Stage::Running;
         turn.last_activity = now;
         turn.stray_before = self.stray;
         turn.dropped.outside_turn = std::mem::take(&mut lane.outside_turn);
-        let blocks = std::mem::take(&mut turn.prompt);
         let idle = turn.options.idle_timeout;
         self.timers.set_after(Timer::Idle(id), now, idle);
         self.send_request(
@@ -93,7 +106,7 @@ impl Connection {
             method::SESSION_PROMPT,
             PromptRequest {
                 session_id: &session_id,
-                prompt: &blocks,
+                prompt,
             },
         );
     }
@@ -279,9 +292,15 @@ impl Connection {
                 self.forget_lane(turn.lane);
             }
         }
+        let ran = turn.stage != Stage::Queued;
+        let sent = turn.request.take();
         let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());
+        if ran && self.holds_requests() {
+            self.note_history(lane, sent, result.as_ref().ok());
+        }
         self.event(Event::TurnEnded(id, Box::new(result)));
         self.start_next(lane, now);
+        self.open_spare(lane, now);
     }
 
     /// Ends a turn that never ran.

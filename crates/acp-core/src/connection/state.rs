@@ -1,0 +1,206 @@
+//! State: a request is the whole conversation, and a session remembers. What of the one goes into which
+//! of the other is decided here, when a turn's time has come.
+
+use std::time::Instant;
+
+use super::lanes::{Lane, LaneState};
+use super::{Connection, LaneId, TurnId};
+use crate::prompt;
+use crate::protocol::ContentBlock;
+use crate::request::{GenerateRequest, GenerateResponse, Message};
+
+/// How a request, which is always the whole conversation, meets a session, which remembers.
+///
+/// A session that is not needed any more is closed where the agent can close sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum StatePolicy {
+    /// Every prompt is the full request and names the message that supersedes all before it. The session
+    /// piles up a copy of the conversation for each turn.
+    #[default]
+    FullRequest,
+    /// Every prompt is the full request, in a session that was never used. There is nothing stale in it.
+    FreshSession,
+    /// The prompt is the new messages alone, where the request is exactly what the session was sent and has
+    /// answered, and something new. Anything else, and whatever follows a turn that failed, is the full
+    /// request in a session that was never used.
+    VerifiedDelta,
+}
+
+/// What a session was sent, and what it answered.
+#[derive(Debug, Default)]
+pub(super) struct History(Vec<Message>);
+
+impl History {
+    /// The part of `request` that the session has not seen, if it has seen the rest and nothing else.
+    fn unseen<'a>(&self, request: &'a GenerateRequest) -> Option<&'a [Message]> {
+        let (seen, unseen) = request.messages.split_at_checked(self.0.len())?;
+        (!unseen.is_empty() && seen == self.0).then_some(unseen)
+    }
+}
+
+impl Connection {
+    /// Whether turns keep their requests until they are sent.
+    pub(super) fn holds_requests(&self) -> bool {
+        self.options.state != StatePolicy::FullRequest
+    }
+
+    /// The prompt of a turn whose time has come. `None` if it needs a session that was never used, and the
+    /// lane's is not.
+    pub(super) fn prompt_of(&mut self, id: TurnId, lane: LaneId) -> Option<Vec<ContentBlock>> {
+        let turn = self.turns.get_mut(&id)?;
+        let Some(request) = &mut turn.request else {
+            return Some(std::mem::take(&mut turn.prompt));
+        };
+        let history = self.lanes.get(&lane)?.history.as_ref()?;
+        let unseen = match history.unseen(request) {
+            _ if history.0.is_empty() => request.messages.len(),
+            Some(unseen) if self.options.state == StatePolicy::VerifiedDelta => unseen.len(),
+            _ => return None,
+        };
+        // The session's history gets the rest back with the answer.
+        request.messages.drain(..request.messages.len() - unseen);
+        Some(prompt::messages(&request.messages))
+    }
+
+    /// Notes what a session holds after a turn.
+    pub(super) fn note_history(
+        &mut self,
+        lane: LaneId,
+        sent: Option<GenerateRequest>,
+        answer: Option<&GenerateResponse>,
+    ) {
+        let Some(lane) = self.lanes.get_mut(&lane) else {
+            return;
+        };
+        let (Some(history), Some(sent), Some(answer)) = (&mut lane.history, sent, answer) else {
+            // What a turn that failed has left in the session is anybody's guess.
+            lane.history = None;
+            return;
+        };
+        history.0.extend(sent.messages);
+        history.0.push(Message::assistant(answer.content.as_str()));
+    }
+
+    /// Puts a lane onto a session that was never used: its spare, if there is one, or else a new one.
+    pub(super) fn renew_session(&mut self, id: LaneId, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let ignored_cancel = lane.ignored_cancel;
+        if let Some(old) = lane.session.take() {
+            self.forget_session(&old.session_id, ignored_cancel);
+        }
+        let spare = self.lanes.get(&id).and_then(|lane| lane.spare);
+        match spare.and_then(|spare| Some(&self.lanes.get(&spare)?.state)) {
+            Some(LaneState::Ready) => self.take_spare(id, now),
+            Some(_) => {
+                if let Some(lane) = self.lanes.get_mut(&id) {
+                    lane.state = LaneState::AwaitingSpare;
+                }
+            }
+            None => self.open_session(id, false, now),
+        }
+    }
+
+    /// Opens the session that the lane will need, while nobody waits for it.
+    pub(super) fn open_spare(&mut self, id: LaneId, now: Instant) {
+        if !self.options.spare_session || !self.holds_requests() || !self.is_open() {
+            return;
+        }
+        let spare = LaneId(self.next_key);
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let idle = lane.running.is_none() && lane.queue.is_empty();
+        if !idle || lane.spare.is_some() || !matches!(lane.state, LaneState::Ready) {
+            return;
+        }
+        lane.spare = Some(spare);
+        self.next_key += 1;
+        self.lanes.insert(spare, Lane::spare_of(id));
+        self.open_session(spare, false, now);
+    }
+
+    /// The spare session of a lane is open.
+    pub(super) fn spare_ready(&mut self, owner: LaneId, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(&owner) else {
+            return;
+        };
+        let idle = lane.running.is_none() && matches!(lane.state, LaneState::Ready);
+        match lane.state {
+            LaneState::AwaitingSpare => self.take_spare(owner, now),
+            // The old session is of no use any more, and may cost the agent a process.
+            _ if idle && self.options.state == StatePolicy::FreshSession => {
+                self.renew_session(owner, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// The spare session of a lane could not be opened. Nobody has asked for it yet, so nobody is told; the
+    /// turn that needs a session asks the agent again.
+    pub(super) fn spare_failed(&mut self, owner: LaneId, spare: LaneId, now: Instant) {
+        if let Some(session) = self.lanes.remove(&spare).and_then(|lane| lane.session) {
+            self.forget_session(&session.session_id, false);
+        }
+        let Some(lane) = self.lanes.get_mut(&owner) else {
+            return;
+        };
+        lane.spare = None;
+        if matches!(lane.state, LaneState::AwaitingSpare) {
+            self.open_session(owner, false, now);
+        }
+    }
+
+    fn take_spare(&mut self, id: LaneId, now: Instant) {
+        let spare = self.lanes.get_mut(&id).and_then(|lane| lane.spare.take());
+        let spare = spare.and_then(|spare| self.lanes.remove(&spare));
+        let Some(session) = spare.and_then(|spare| spare.session) else {
+            return self.open_session(id, false, now);
+        };
+        self.lane_of_session.insert(session.session_id.clone(), id);
+        if let Some(lane) = self.lanes.get_mut(&id) {
+            lane.session_opened(session);
+            lane.state = LaneState::Ready;
+        }
+        self.start_next(id, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_exactly_more_is_unseen() {
+        let [a, b, c] = ["a", "b", "c"].map(Message::user);
+        let history = History(vec![a.clone(), Message::assistant("x")]);
+        let unseen = |messages: &[Message]| {
+            let request = GenerateRequest::new(messages);
+            history.unseen(&request).map(<[Message]>::to_vec)
+        };
+        let x = Message::assistant("x");
+        assert_eq!(
+            unseen(&[a.clone(), x.clone(), b.clone()]),
+            Some(vec![b.clone()])
+        );
+        for (why, messages) in [
+            ("a retry", vec![a.clone()]),
+            ("nothing new", vec![a.clone(), x.clone()]),
+            ("an edited question", vec![b.clone(), x.clone(), c.clone()]),
+            (
+                "an edited answer",
+                vec![a.clone(), Message::assistant("y"), c.clone()],
+            ),
+            (
+                "another role",
+                vec![a.clone(), Message::user("x"), c.clone()],
+            ),
+            ("one left out", vec![a, b, c]),
+            ("nothing", vec![]),
+        ] {
+            assert_eq!(unseen(&messages), None, "{why}");
+        }
+    }
+}
