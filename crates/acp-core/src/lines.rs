@@ -133,7 +133,15 @@ mod tests {
         ] {
             assert_eq!(lines(4, &chunks), [Err(5), Ok(b"ok".to_vec())]);
         }
-        assert_eq!(lines(4, &[b"1234\n"]), [Ok(b"1234".to_vec())]);
+        for chunks in [
+            vec![&b"1234\n"[..]],
+            vec![b"1234", b"\n"],
+            vec![b"1", b"234\n"],
+        ] {
+            assert_eq!(lines(4, &chunks), [Ok(b"1234".to_vec())]);
+        }
+        assert_eq!(lines(4, &[b"12345", b"67\n"]), [Err(7)]);
+        assert_eq!(lines(4, &[b"12345", b"67", b"8", b"9\n"]), [Err(9)]);
         assert_eq!(lines(4, &[b"12345"]), [Err(5)]);
     }
 

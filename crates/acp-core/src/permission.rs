@@ -207,6 +207,17 @@ mod tests {
     }
 
     #[test]
+    fn a_decision_refuses_unless_it_selects_an_option_that_does_not() {
+        let options = json!([{"optionId": "a", "kind": "allow_once"}, {"optionId": "r", "kind": "reject_once"}]);
+        let request = PermissionRequest::from_params(&json!({ "options": options }));
+        let select = |id: &str| PermissionDecision::Select(id.to_owned());
+        assert!(request.is_refused_by(&PermissionDecision::Cancelled));
+        assert!(request.is_refused_by(&select("r")));
+        assert!(!request.is_refused_by(&select("a")));
+        assert!(!request.is_refused_by(&select("x")));
+    }
+
+    #[test]
     fn nothing_that_fits_is_cancelled() {
         let cancelled = r#"{"outcome":{"outcome":"cancelled"}}"#;
         for kinds in [&["reject_once"][..], &[], &[""], &["persist"]] {

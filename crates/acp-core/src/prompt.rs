@@ -267,6 +267,11 @@ mod tests {
                 "image",
             ),
             (
+                json!({"type": "audio", "data": "BB", "mimeType": "audio/wav"}),
+                json!({"type": "audio", "data": "BB", "mimeType": "audio/wav"}),
+                "audio",
+            ),
+            (
                 json!({"type": "input_audio", "input_audio": {"data": "BB", "format": "wav"}}),
                 json!({"type": "audio", "data": "BB", "mimeType": "audio/wav"}),
                 "audio",

@@ -380,6 +380,37 @@ mod tests {
     }
 
     #[test]
+    fn a_session_tells_its_options_and_changes_them() {
+        let text =
+            r#"{"sessionId":"s1","configOptions":[{"id":"model"}],"modes":{"currentModeId":"a"}}"#;
+        let mut session = read_session(raw(text)).unwrap();
+        assert_eq!(session.config_options[0]["id"], "model");
+        for update in [
+            serde_json::json!({"sessionUpdate": "config_option_update", "configOptions": []}),
+            serde_json::json!({"sessionUpdate": "current_mode_update", "currentModeId": "b"}),
+            serde_json::json!({"sessionUpdate": "available_commands_update", "availableCommands": [1]}),
+            serde_json::json!({"sessionUpdate": "plan", "configOptions": [1]}),
+        ] {
+            let kind = update["sessionUpdate"].as_str().unwrap();
+            assert_eq!(is_about_session(kind), kind != "plan");
+            session.apply(&update);
+        }
+        assert_eq!(session.config_options, serde_json::json!([]));
+        assert_eq!(session.modes["currentModeId"], "b");
+        assert_eq!(session.available_commands, serde_json::json!([1]));
+    }
+
+    #[test]
+    fn an_error_s_data_is_kept_whole_up_to_its_limit() {
+        let error = |len: usize| {
+            let text = format!(r#"{{"code":1,"data":["{}"]}}"#, "x".repeat(len));
+            read_error(raw(&text)).unwrap().data
+        };
+        assert!(error(MAX_ERROR_DATA - 30).is_array());
+        assert!(error(MAX_ERROR_DATA).is_string());
+    }
+
+    #[test]
     fn half_a_character_does_not_lose_the_rest() {
         let session = read_session(raw(r#"{"sessionId":"s1","modes":{"x":"\ud83d"}}"#)).unwrap();
         assert_eq!(session.session_id, "s1");

@@ -166,3 +166,52 @@ fn noise_is_not_answered() {
     }
     assert_eq!(seen.sent.len(), sent, "{:?}", seen.sent.last());
 }
+
+#[test]
+fn diagnostics_part_what_came_where_and_keep_the_end_of_both() {
+    let now = start();
+    let heading = "(on standard output, and no ACP message)\n";
+    let connection = || warm(ConnectionOptions::new("/w"), now).0;
+    let mut noisy = connection();
+    assert_eq!(noisy.diagnostics(), "");
+    noisy.handle_line(b"banner", now);
+    assert_eq!(noisy.diagnostics(), format!("{heading}banner\n"));
+
+    for stderr in ["oops\n", "oops"] {
+        let mut both = connection();
+        both.handle_stderr(stderr.as_bytes());
+        assert_eq!(both.diagnostics(), stderr);
+        both.handle_line(b"banner", now);
+        assert_eq!(both.diagnostics(), format!("oops\n{heading}banner\n"));
+    }
+
+    let mut much = connection();
+    for _ in 0..10_000 {
+        much.handle_stderr(b"0123456789abcde\n");
+        much.handle_line(b"0123456789abcde", now);
+    }
+    let diagnostics = much.diagnostics();
+    let (stderr, noise) = diagnostics.split_once(heading).unwrap();
+    assert!(
+        (7 * 1024..9 * 1024).contains(&stderr.len()),
+        "{}",
+        stderr.len()
+    );
+    assert!((1536..2560).contains(&noise.len()), "{}", noise.len());
+}
+
+#[test]
+fn a_host_can_look_at_the_agent_and_at_the_text_so_far() {
+    let now = start();
+    let (mut connection, lane, _) = warm(ConnectionOptions::new("/w"), now);
+    assert_eq!(connection.agent().capabilities, serde_json::Value::Null);
+    let turn = connection
+        .prompt(lane, &hi(), TurnOptions::default(), now)
+        .unwrap();
+    assert_eq!(connection.turn_text(turn), Some(""));
+    let update = r#"{"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"He"}}}}"#;
+    connection.handle_line(update.as_bytes(), now);
+    assert_eq!(connection.turn_text(turn), Some("He"));
+    connection.handle_line(br#"{"id":3,"result":{"stopReason":"end_turn"}}"#, now);
+    assert_eq!(connection.turn_text(turn), None);
+}
