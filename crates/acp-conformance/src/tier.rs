@@ -55,11 +55,15 @@ pub enum Capability {
     /// Keep the contract of a model source: render a chat request as the prompt, name in it what
     /// supersedes the prompts before, and take the contract's defaults.
     ModelSource,
+    /// Take a state policy: what of a request goes out, and into which session.
+    State,
+    /// Replace a process in which sessions pile up.
+    MaxGivenUpSessions,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 24] = [
+    pub const ALL: [Capability; 26] = [
         Capability::Cancel,
         Capability::Lanes,
         Capability::CancelGrace,
@@ -84,6 +88,8 @@ impl Capability {
         Capability::RequestHook,
         Capability::Messages,
         Capability::ModelSource,
+        Capability::State,
+        Capability::MaxGivenUpSessions,
     ];
 
     /// The capability's name in the driver protocol.
@@ -113,6 +119,8 @@ impl Capability {
             Capability::RequestHook => "request_hook",
             Capability::Messages => "messages",
             Capability::ModelSource => "model_source",
+            Capability::State => "state",
+            Capability::MaxGivenUpSessions => "max_given_up_sessions",
         }
     }
 

@@ -1,6 +1,12 @@
 //! State policies, on the engine alone with an agent that remembers: whatever the host asks, in whatever
 //! order, what the session holds after a turn is the host's request and the answer, and nothing else.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of tests, outside of test functions; an instant to begin with cannot be had otherwise"
+)]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 

@@ -6,6 +6,7 @@
 mod agent;
 mod handshake;
 mod requests;
+mod state;
 mod turns;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -21,6 +22,7 @@ use crate::process::Process;
 use crate::turn::{Failure, Reply, Turn, fields};
 use crate::{fail, succeed};
 use requests::Asked;
+use state::Spare;
 
 pub struct Client {
     pub options: Options,
@@ -43,6 +45,8 @@ pub struct Client {
     asked: Vec<Asked>,
     /// Sessions that nobody listens to any more, since their agent ignored a cancel.
     given_up: HashSet<String>,
+    /// How many of them the agent could not close.
+    unclosed: usize,
     /// The last message, unless it was a copy.
     last: Option<Message>,
     /// Whether text has come after the answer to its prompt.
@@ -53,7 +57,7 @@ pub struct Client {
     /// Why nothing more can be had from this process, once that is so.
     over: Option<Failure>,
     /// The prompt that the end of the process left without an answer.
-    unanswered: Option<String>,
+    unanswered: Option<Vec<Value>>,
 }
 
 /// One session, and the turns asked of it.
@@ -69,6 +73,9 @@ struct Lane {
     outside_turn: u64,
     /// Whether this session has had a turn.
     used: bool,
+    /// What this session was sent and has answered, while that is known.
+    history: Option<Vec<Value>>,
+    spare: Spare,
 }
 
 /// The call that waits for a lane to open, if one does, and until when.
@@ -92,6 +99,8 @@ enum Pending {
     NewSession(String),
     SetMode(String),
     Prompt(String),
+    /// The session that a lane will need next.
+    Spare(String),
     /// A session whose lane did not wait for it.
     LateSession,
     CloseSession,
@@ -115,6 +124,7 @@ impl Client {
             ready: false,
             asked: Vec::new(),
             given_up: HashSet::new(),
+            unclosed: 0,
             last: None,
             was_late: false,
             heard: false,
@@ -175,7 +185,7 @@ impl Client {
         if let Some(old) = self.unanswered.take()
             && broken(Mutant::RestartReplays)
         {
-            turn.prompt = old;
+            turn.messages = old;
         }
         if !self.lanes.contains_key(name) && self.known_lanes.contains(name) {
             self.add_lane(name, None);
@@ -280,7 +290,7 @@ impl Client {
                 };
                 fail(&turn.seq, with_partial(failure, text));
             }
-            self.unanswered = Some(turn.prompt);
+            self.unanswered = Some(turn.messages);
         }
         for turn in waiting {
             if !broken(Mutant::WaitingTurnsForgotten) {

@@ -26,7 +26,6 @@ use client::Client;
 use mutant::{Mutant, broken};
 use options::{Options, limit};
 use process::{Process, Program};
-use prompt::render;
 use turn::{Failure, Turn, fields};
 
 /// What the one thread that does the work waits for.
@@ -68,6 +67,8 @@ const CAPABILITIES: &[&str] = &[
     "request_hook",
     "messages",
     "model_source",
+    "state",
+    "max_given_up_sessions",
 ];
 
 fn main() -> ExitCode {
@@ -173,7 +174,8 @@ impl Driver {
             }
             ("load", Some(_)) if broken(Mutant::LoadsOnce) => fail(&seq, ("closed", Map::new())),
             ("load", _) => self.load(seq, args),
-            ("generate", Some(client)) if client.wants_restart() => {
+            ("generate", Some(client)) if client.wants_restart() || client.is_worn_out() => {
+                client.close();
                 if let Err(failure) = self.restart() {
                     fail(&seq, failure);
                 } else {
@@ -183,7 +185,7 @@ impl Driver {
             ("generate", Some(client)) => {
                 let turn = Turn {
                     seq,
-                    prompt: render(&args["messages"]),
+                    messages: list(&args["messages"]).to_vec(),
                     deadline: limit(args, "deadline_ms").unwrap_or(client.options.deadline),
                     idle_timeout: limit(args, "idle_timeout_ms")
                         .unwrap_or(client.options.idle_timeout),
@@ -273,8 +275,12 @@ impl Driver {
     }
 }
 
-fn strings(list: &Value) -> Vec<String> {
-    let items = list.as_array().into_iter().flatten();
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn strings(words: &Value) -> Vec<String> {
+    let items = list(words).iter();
     items
         .filter_map(|item| Some(item.as_str()?.to_owned()))
         .collect()

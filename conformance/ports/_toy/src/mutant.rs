@@ -244,6 +244,20 @@ mutants! {
     LongLineRead = "long-line-read",
     LongLineCut = "long-line-cut",
     StderrNotDrained = "stderr-not-drained",
+    // State.
+    FreshSessionMarked = "fresh-session-marked",
+    FreshSessionReused = "fresh-session-reused",
+    NoSpare = "no-spare",
+    SpareUnasked = "spare-unasked",
+    SpareErrorIsFatal = "spare-error-is-fatal",
+    OldSessionNotClosed = "old-session-not-closed",
+    NeverWornOut = "never-worn-out",
+    DeltaIsFull = "delta-is-full",
+    DeltaUnverified = "delta-unverified",
+    DeltaTrustsAnswer = "delta-trusts-answer",
+    DeltaTrustsQuestions = "delta-trusts-questions",
+    DeltaOfRetry = "delta-of-retry",
+    DeltaAfterFailure = "delta-after-failure",
 }
 
 #[cfg(test)]

@@ -35,6 +35,21 @@ pub struct Options {
     pub idle_timeout: Option<Duration>,
     pub cancel_grace: Option<Duration>,
     pub allow_empty_turn: bool,
+    pub state: State,
+    /// Whether the next session is opened ahead.
+    pub spare: bool,
+    pub max_given_up_sessions: Option<usize>,
+}
+
+/// What of a request goes out, and into which session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// All of it, always into the same one.
+    Full,
+    /// All of it, into one that was never used.
+    Fresh,
+    /// What is new, where the rest is there already. Otherwise as `Fresh`.
+    Delta,
 }
 
 /// When the client waits for text that comes after the answer to its prompt.
@@ -79,6 +94,15 @@ impl Options {
             idle_timeout: limit(args, "idle_timeout_ms").flatten(),
             cancel_grace: limit(args, "cancel_grace_ms").unwrap_or(Some(CANCEL_GRACE)),
             allow_empty_turn: args["allow_empty_turn"] == true,
+            state: match args["state"].as_str() {
+                Some("fresh_session") => State::Fresh,
+                Some("verified_delta") => State::Delta,
+                _ => State::Full,
+            },
+            spare: args["spare_session"] != false,
+            max_given_up_sessions: args["max_given_up_sessions"]
+                .as_u64()
+                .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         }
     }
 }

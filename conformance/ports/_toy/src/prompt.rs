@@ -5,8 +5,23 @@ use serde_json::Value;
 use crate::mutant::{Mutant, broken};
 
 /// The text of the prompt for a request: every message, then the line that names the current one.
-pub fn render(messages: &Value) -> String {
-    let messages = messages.as_array().map_or(&[][..], Vec::as_slice);
+pub fn render(messages: &[Value]) -> String {
+    let (mut lines, question) = read(messages);
+    if let Some(question) = question
+        && !broken(Mutant::NoMarker)
+    {
+        lines.push(format!("SUPERSEDES-ALL-PRIOR: {question}"));
+    }
+    lines.join("\n")
+}
+
+/// Messages alone.
+pub fn lines(messages: &[Value]) -> String {
+    read(messages).0.join("\n")
+}
+
+/// A line for each message, and the current question.
+fn read(messages: &[Value]) -> (Vec<String>, Option<String>) {
     let mut lines = Vec::new();
     let mut question = None;
     for message in messages {
@@ -25,12 +40,7 @@ pub fn render(messages: &Value) -> String {
             question = Some(text);
         }
     }
-    if let Some(question) = question
-        && !broken(Mutant::NoMarker)
-    {
-        lines.push(format!("SUPERSEDES-ALL-PRIOR: {question}"));
-    }
-    lines.join("\n")
+    (lines, question)
 }
 
 fn content(value: &Value) -> String {

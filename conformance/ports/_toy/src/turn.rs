@@ -10,7 +10,7 @@ use crate::output::Output;
 /// One `generate`, from the call to its answer.
 pub struct Turn {
     pub seq: Value,
-    pub prompt: String,
+    pub messages: Vec<Value>,
     pub deadline: Option<Duration>,
     pub idle_timeout: Option<Duration>,
     pub ends_at: Option<Instant>,

@@ -19,7 +19,7 @@ use answer::Seq;
 use options::{load_options, turn_options};
 
 /// Everything this library can do, which is everything there is.
-const CAPABILITIES: [&str; 24] = [
+const CAPABILITIES: [&str; 26] = [
     "cancel",
     "lanes",
     "cancel_grace",
@@ -44,6 +44,8 @@ const CAPABILITIES: [&str; 24] = [
     "request_hook",
     "messages",
     "model_source",
+    "state",
+    "max_given_up_sessions",
 ];
 
 fn main() -> io::Result<()> {

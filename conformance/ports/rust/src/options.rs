@@ -8,7 +8,8 @@ use std::{
 };
 
 use acp_core::{
-    ChoicePolicy, LoadOptions, PermissionDecision, PermissionPolicy, Settle, TurnOptions,
+    ChoicePolicy, LoadOptions, PermissionDecision, PermissionPolicy, Settle, StatePolicy,
+    TurnOptions,
 };
 use serde_json::Value;
 
@@ -37,6 +38,12 @@ pub fn load_options(args: &Value) -> Result<LoadOptions, String> {
     if let Some(allow) = args["allow_empty_turn"].as_bool() {
         options = options.allow_empty_turn(allow);
     }
+    if let Some(open) = args["spare_session"].as_bool() {
+        options = options.spare_session(open);
+    }
+    if let Some(most) = args["max_given_up_sessions"].as_u64() {
+        options = options.max_given_up_sessions(usize::try_from(most).unwrap_or(usize::MAX));
+    }
     if let Some(bytes) = args["max_line_bytes"].as_u64() {
         options = options.max_line_len(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
@@ -58,6 +65,13 @@ fn policies(mut options: LoadOptions, args: &Value) -> Result<LoadOptions, Strin
         Some("first") => options.choices(ChoicePolicy::First),
         Some("reject") => options.choices(ChoicePolicy::Reject),
         Some(other) => return Err(format!("choices {other}")),
+    };
+    options = match args["state"].as_str() {
+        None => options,
+        Some("full_request") => options.state(StatePolicy::FullRequest),
+        Some("fresh_session") => options.state(StatePolicy::FreshSession),
+        Some("verified_delta") => options.state(StatePolicy::VerifiedDelta),
+        Some(other) => return Err(format!("state {other}")),
     };
     options = match args["settle"].as_str() {
         None => options,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use acp_core::{
     ChoicePolicy, Connection, ConnectionOptions, Event, ExitInfo, GenerateError, GenerateRequest,
     GenerateResponse, LaneId, MessageSpan, Output, PermissionDecision, PermissionId,
-    PermissionPolicy, Settle, TurnId, TurnOptions,
+    PermissionPolicy, Settle, StatePolicy, TurnId, TurnOptions,
 };
 use acp_fake_server::control::{Command, Signal};
 use acp_fake_server::fixture::Verb;
@@ -32,7 +32,8 @@ pub fn not_applicable(fixture: &Fixture) -> Option<String> {
     if gives("cwd") {
         return Some("the driver resolves the working directory".to_owned());
     }
-    gives("restart").then(|| "the driver starts processes, and starts them again".to_owned())
+    (gives("restart") || gives("max_given_up_sessions"))
+        .then(|| "the driver starts processes, and starts them again".to_owned())
 }
 
 /// Plays a transcript; the error is the report of what did not match.
@@ -160,6 +161,13 @@ impl Rig {
             Some("reject") => ChoicePolicy::Reject,
             Some(other) => return Err(format!("an unknown policy of choices: {other}")),
         };
+        options.state = match args["state"].as_str() {
+            None | Some("full_request") => StatePolicy::FullRequest,
+            Some("fresh_session") => StatePolicy::FreshSession,
+            Some("verified_delta") => StatePolicy::VerifiedDelta,
+            Some(other) => return Err(format!("an unknown state policy: {other}")),
+        };
+        options.spare_session = args["spare_session"].as_bool().unwrap_or(true);
         options.authenticate = args["authenticate"].as_str().map(str::to_owned);
         options.mode_required = args["mode_required"].as_bool().unwrap_or(true);
         if let Some(bytes) = args["max_line_bytes"].as_u64() {

@@ -230,6 +230,7 @@ impl Client {
                 _ => self.lane_opened(&lane),
             },
             Pending::Prompt(lane) => self.prompt_answered(&lane, reply),
+            Pending::Spare(lane) => self.spare_answered(&lane, reply),
             Pending::LateSession => self.late_session_opened(reply),
             Pending::CloseSession => {}
         }

@@ -108,6 +108,7 @@ impl Client {
         };
         let reopened = opened.session.is_none() && self.ready;
         opened.session = Some(session.clone());
+        opened.history = Some(Vec::new());
         let Some(mode) = self.options.mode.clone() else {
             return self.lane_opened(lane);
         };

@@ -88,15 +88,15 @@ impl Client {
             {
                 continue;
             }
-            if lane.session.is_none() {
-                // The old one was given up.
-                let opening = self.opening(None);
-                if let Some(lane) = self.lanes.get_mut(&name) {
-                    lane.opening = Some(opening);
+            let Some(prompt) = self.prompt_of_next(&name) else {
+                if !self.awaits_spare(&name) {
+                    self.reopen(&name);
                 }
-                self.new_session(&name);
                 continue;
-            }
+            };
+            let Some(lane) = self.lanes.get_mut(&name) else {
+                continue;
+            };
             let Some(mut turn) = lane.waiting.pop_front() else {
                 continue;
             };
@@ -111,7 +111,7 @@ impl Client {
                 turn.ends_at = turn.deadline.map(|limit| now + limit);
             }
             turn.idle_at = turn.idle_timeout.map(|limit| now + limit);
-            let prompt = [json!({"type": "text", "text": turn.prompt})];
+            let prompt = [json!({"type": "text", "text": prompt})];
             let params = json!({"sessionId": lane.session, "prompt": prompt});
             lane.running = Some(turn);
             lane.used = true;
@@ -171,6 +171,10 @@ impl Client {
         {
             fields.insert("methods".to_owned(), json!(self.auth_methods));
         }
+        self.turn_is_over(name, &turn, result.as_ref().ok());
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
         match result {
             Ok(value) => succeed(&turn.seq, value),
             Err(failure) => fail(&turn.seq, with_partial(failure, lane.output.text())),
