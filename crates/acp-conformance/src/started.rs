@@ -6,7 +6,8 @@
 
 use std::{
     collections::BTreeSet,
-    io,
+    fs, io,
+    path::{Path, PathBuf},
     process::{self, Command, ExitStatus},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
@@ -18,6 +19,7 @@ use nix::{
     unistd::{Pid, getpgid, getpgrp},
 };
 use process_wrap::std::{ChildWrapper, CommandWrap, ProcessGroup};
+use tempfile::TempDir;
 
 use crate::processes;
 
@@ -26,14 +28,43 @@ const EXIT_POLL: Duration = Duration::from_millis(5);
 
 static STARTED: Mutex<BTreeSet<Target>> = Mutex::new(BTreeSet::new());
 
-/// Kills every driver, build command and agent process that runs, with its process group, and exits with
-/// `code`.
+static SCRATCHES: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Kills every driver, build command and agent process that runs, with its process group, removes every
+/// [`Scratch`], and exits with `code`.
 ///
 /// Nothing is started any more from the moment this is called.
 pub fn kill_all_and_exit(code: i32) -> ! {
     let started = started();
     started.iter().for_each(|target| target.kill());
+    for dir in scratches().iter() {
+        // Nothing can be done about what cannot be removed, with no time left.
+        let _ = fs::remove_dir_all(dir);
+    }
     process::exit(code)
+}
+
+/// A new directory that is removed when this is dropped, and by [`kill_all_and_exit`].
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// Makes it, where the system has its temporary files.
+    pub fn new(prefix: &str) -> io::Result<Scratch> {
+        let dir = tempfile::Builder::new().prefix(prefix).tempdir()?;
+        scratches().insert(dir.path().to_owned());
+        Ok(Scratch(dir))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        scratches().remove(self.0.path());
+    }
 }
 
 /// A child process that leads a process group. Dropping it kills the group.
@@ -160,4 +191,9 @@ fn kill_group(leader: Option<Pid>) {
 fn started() -> MutexGuard<'static, BTreeSet<Target>> {
     // Nobody panics while it is locked; if somebody did, the set would still be whole.
     STARTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn scratches() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    // As above.
+    SCRATCHES.lock().unwrap_or_else(PoisonError::into_inner)
 }

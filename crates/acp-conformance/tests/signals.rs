@@ -79,6 +79,29 @@ fn a_signal_ends_a_build() {
     until("its end", || setup.running().is_empty());
 }
 
+#[test]
+fn a_signal_ends_an_agent_under_check_and_removes_its_directory() {
+    let setup = Setup::new("command = ['sh']");
+    let agent = setup.root.join("agent.sh");
+    fs::write(&agent, "trap '' TERM\nwhile :; do sleep 1; done\n").unwrap();
+    let temporary = setup.root.join("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let left = || fs::read_dir(&temporary).unwrap().count();
+    let mut harness = Command::new(PROGRAM)
+        .args(["agent", "--", "sh"])
+        .arg(&agent)
+        .env("TMPDIR", &temporary)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The agent, and the command that names it.
+    until("both", || setup.running().len() == 2 && left() == 1);
+    expect_end(&mut harness, Signal::SIGINT, 130);
+    until("the end of both", || setup.running().is_empty());
+    assert_eq!(left(), 0);
+}
+
 /// A directory with a transcript and a port. What is started from it has its path in the arguments.
 struct Setup {
     root: PathBuf,
@@ -102,7 +125,8 @@ impl Setup {
 
     fn start(&self) -> Child {
         Command::new(PROGRAM)
-            .args(["--port", "."])
+            // Its transcripts have no preludes, by which the directory would be known.
+            .args(["--port", ".", "--fixtures", "fixtures"])
             .current_dir(&self.root)
             // Longer than the test waits for anything.
             .env("ACP_TIME_SCALE", "10")

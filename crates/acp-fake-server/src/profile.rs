@@ -4,6 +4,8 @@
 //! its agent differs. Each says of which version of the agent it was seen. See "Profiles" in
 //! `docs/agents.md`.
 
+use std::sync::LazyLock;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -52,11 +54,15 @@ impl Profile {
 impl Default for Profile {
     /// The strict agent.
     fn default() -> Profile {
-        #[expect(
-            clippy::unwrap_used,
-            reason = "the file is part of this program, and tested"
-        )]
-        read(FILES[0].1).unwrap()
+        // Every player has one, and reading it takes longer than playing a short transcript.
+        static STRICT: LazyLock<Profile> = LazyLock::new(|| {
+            #[expect(
+                clippy::unwrap_used,
+                reason = "the file is part of this program, and tested"
+            )]
+            read(FILES[0].1).unwrap()
+        });
+        STRICT.clone()
     }
 }
 

@@ -8,6 +8,7 @@ use std::{
 use acp_conformance::{
     agent_check::{self, CHECKS, Check, Limits, Options, Prompts, Report, Row, Verdict},
     limits,
+    started::Scratch,
 };
 use anstyle::{AnsiColor, Style};
 
@@ -39,7 +40,7 @@ pub fn main(flags: flags::Agent) -> Result<bool, Fault> {
         Some(cwd) => fs::canonicalize(cwd)
             .map_err(|error| format!("the directory {}: {error}", cwd.display()))?,
         None => {
-            scratch = tempfile::Builder::new().prefix("acp-agent-").tempdir()?;
+            scratch = Scratch::new("acp-agent-")?;
             fs::canonicalize(scratch.path())?
         }
     };
