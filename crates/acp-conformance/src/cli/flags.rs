@@ -35,6 +35,10 @@ pub enum Command {
     /// Check that the transcripts, the requirements and the mutants agree
     Ledger(Ledger),
     /// Check an agent: what it makes of good and of bad input
+    ///
+    /// Exits 0 when the agent breaks no MUST, 1 when it does, dies or does not answer, and 2 when it cannot be
+    /// run. Some checks need a model that does what the prompts say; the defaults are plain enough for real
+    /// ones. ACP_TIME_SCALE=3 gives slow agents three times as long for everything.
     Agent(Agent),
     /// Write the built-in transcripts to a directory
     Unpack {
@@ -187,9 +191,6 @@ pub struct Ledger {
     pub ports: PathBuf,
 }
 
-/// Exits 0 when the agent breaks no MUST, 1 when it does, dies or does not answer, and 2 when it cannot be
-/// run. Some checks need a model that does what the prompts say; the defaults are plain enough for real
-/// ones. ACP_TIME_SCALE=3 gives slow agents three times as long for everything.
 #[derive(Debug, Args)]
 pub struct Agent {
     /// Only checks whose name contains this; may be given several times
