@@ -384,6 +384,30 @@ mod tests {
         );
         let absent: Message = serde_json::from_value(json!({"role": "assistant"})).unwrap();
         assert_eq!(absent, Message::assistant(""));
+        assert_eq!(read(json!([])).unwrap(), Vec::<Part>::new().into());
+        assert_eq!(
+            Message::new("user", vec![Part::Text("a".into())]).content,
+            Content::Parts(vec![Part::Text("a".into())])
+        );
+        assert_eq!(Message::user("a").content, "a".into());
+        assert_eq!(GenerateRequest::user("a").messages, [Message::user("a")]);
+        for (wrong, wants) in [
+            (json!(7), "text, a list of parts, or null"),
+            (
+                json!([7]),
+                "a content part, which is an object with a `type`, or text",
+            ),
+            (json!([{"type": "text", "text": 7}]), "missing field `text`"),
+            (json!([{"type": 7, "text": "x"}]), "missing field `type`"),
+        ] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains(wants), "{error}");
+        }
+        let other = json!({"type": "hologram", "text": "x"});
+        assert_eq!(
+            read(json!([other])).unwrap(),
+            vec![Part::Other(other)].into()
+        );
         for wrong in [
             json!(7),
             json!({}),

@@ -49,6 +49,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_whole_is_shown_whole() {
+        let mut tail = Tail::new(10);
+        tail.push(b"one\ntwo\n12");
+        assert_eq!(tail.text(), "one\ntwo\n12");
+        tail.push(b"3");
+        assert_eq!(tail.text(), "two\n123", "cut in its first line");
+    }
+
+    #[test]
     fn keeps_the_end_and_no_more() {
         let mut tail = Tail::new(10);
         tail.push(b"one\n");

@@ -111,6 +111,9 @@ mod tests {
         timers.set(a, after(1));
         timers.stop(a);
         assert_eq!(timers.next(), None);
+        timers.set(a, after(1));
+        timers.clear();
+        assert_eq!((timers.next(), timers.pop(after(1))), (None, None));
         timers.set_after(a, start, None);
         timers.set_after(a, start, Some(Duration::MAX));
         assert_eq!(timers.next(), None, "off, or beyond the clock, is no timer");

@@ -382,3 +382,6 @@ pub(crate) fn rejected(method: &'static str, error: ErrorObject) -> Rejected {
         data: error.data,
     }
 }
+
+#[cfg(test)]
+mod tests;
