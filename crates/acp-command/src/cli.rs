@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -24,6 +25,11 @@ Examples:
   acp ask --format json 'Hello?' | jq .timings
   acp inspect
   acp chat";
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  acp ask --agent 'acp record --out r.jsonl -- gemini --acp' 'Hello?'
+  acp-fake-server distill r.jsonl --id turn/gemini-says-hello";
 
 /// Ask any agent that speaks the Agent Client Protocol (ACP).
 ///
@@ -61,6 +67,17 @@ pub(crate) enum Command {
     /// turn; ACP itself makes no agent faster.
     #[command(after_help = EXIT_CODES)]
     Inspect(Inspect),
+    /// Stand between any client and a real agent, and write down what goes over the wire.
+    ///
+    /// The client starts `acp record -- AGENT ARGS` where it would start AGENT ARGS. Nothing changes for
+    /// either: this process becomes the agent, with its exit status and its signals, and another one
+    /// passes on standard input, output and error byte for byte. Lines are written as they pass, with
+    /// secrets masked; `acp-fake-server distill` makes a transcript of the file.
+    #[command(after_help = RECORD_EXAMPLES)]
+    Record(Record),
+    /// Pass on the wire of an agent that is recorded.
+    #[command(hide = true)]
+    RecordWire(RecordWire),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -102,6 +119,30 @@ pub(crate) struct Inspect {
     /// What is printed on standard output.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(Args)]
+pub(crate) struct Record {
+    /// The file, which is added to where it exists: a client may start its agent again.
+    #[arg(long, value_name = "FILE", default_value = "acp-recording.jsonl")]
+    pub(crate) out: PathBuf,
+    /// The agent and its arguments.
+    #[arg(last = true, required = true, value_name = "AGENT")]
+    pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Args)]
+pub(crate) struct RecordWire {
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// The agent's standard input, output and error, as numbers of file descriptors.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) pipes: Vec<i32>,
+    /// Go on in a process that nobody waits for.
+    #[arg(long)]
+    pub(crate) detach: bool,
+    #[arg(last = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// How the agent is started.

@@ -10,6 +10,7 @@
 //! - [`trace`]: the wire, in a file
 //! - [`turn`]: one turn, shown as it comes
 //! - [`ask`], [`chat`], [`inspect`]: the commands
+//! - [`record`], [`wire`]: between a client and its agent
 
 mod agent;
 mod ask;
@@ -18,9 +19,11 @@ mod cli;
 mod failure;
 mod inspect;
 mod interrupt;
+mod record;
 mod terminal;
 mod trace;
 mod turn;
+mod wire;
 
 use std::io;
 use std::process::ExitCode;
@@ -50,6 +53,8 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Ask(args) => ask::run(args),
         Command::Chat(args) => chat::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Record(args) => record::run(args),
+        Command::RecordWire(args) => wire::run(args),
         Command::Completions { shell } => completions(*shell),
         Command::DemoAgent => demo_agent(),
     }

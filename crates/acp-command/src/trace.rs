@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -20,22 +21,33 @@ pub(crate) fn start(args: &TraceArgs) -> Result<(), Failure> {
     let Some(path) = &args.trace else {
         return Ok(());
     };
-    // What people ask and are told is nobody else's business.
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| {
-            Failure::options(format!("{} cannot be written: {error}", path.display()))
-        })?;
+    let file = create(path, false)?;
     let trace = Trace {
         started: Instant::now(),
         file: Mutex::new(file),
     };
     tracing::subscriber::set_global_default(trace)
         .map_err(|error| Failure::options(error.to_string()))
+}
+
+/// Opens a file for what goes over the wire; what was in it before stays only where it is to.
+pub(crate) fn create(path: &Path, append: bool) -> Result<File, Failure> {
+    // What people ask and are told is nobody else's business.
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    if append {
+        options.append(true);
+    } else {
+        options.write(true).truncate(true);
+    }
+    options
+        .open(path)
+        .map_err(|error| Failure::options(format!("{} cannot be written: {error}", path.display())))
+}
+
+/// Milliseconds from `start` to `end`, to a tenth.
+pub(crate) fn millis_between(start: Instant, end: Instant) -> f64 {
+    ((end - start).as_secs_f64() * 10_000.0).round() / 10.0
 }
 
 /// A subscriber to the library's wire events and to nothing else.
@@ -52,7 +64,7 @@ impl Subscriber for Trace {
     fn event(&self, event: &Event<'_>) {
         let mut wire = Wire::default();
         event.record(&mut wire);
-        let t_ms = (self.started.elapsed().as_secs_f64() * 10_000.0).round() / 10.0;
+        let t_ms = millis_between(self.started, Instant::now());
         let line = json!({"t_ms": t_ms, "dir": wire.direction, "line": wire.line});
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A full disk must not end the conversation, and there is nobody to tell in the middle of it.

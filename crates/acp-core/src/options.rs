@@ -314,12 +314,7 @@ impl LoadOptions {
     pub(crate) fn connection_options(&self, cwd: String) -> ConnectionOptions {
         let mut options = self.connection.clone();
         options.cwd = cwd;
-        for (name, value) in std::env::vars_os() {
-            // Short values of inherited variables are words, such as the name of a keyboard.
-            if is_secret_name(&name.to_string_lossy()) && value.len() >= 12 {
-                options.secrets.add(value.to_string_lossy());
-            }
-        }
+        options.secrets.add_environment();
         options
     }
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 const MASK: &str = "[masked]";
 /// Shorter values are no secrets, and masking them would eat ordinary words.
 const MIN_SECRET: usize = 6;
+const MIN_INHERITED_SECRET: usize = 12;
 
 /// Tokens that can be told by their shape.
 static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
@@ -32,6 +33,36 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     ))
 });
 
+/// What a text has in it, in lower case, where one of the patterns above can match. A search for words
+/// costs next to nothing, and a regular expression on megabytes of answer text does not.
+const SIGNS: [&str; 25] = [
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xox",
+    "aiza",
+    "akia",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "eyj",
+    "bearer ",
+    "basic ",
+    "key",
+    "token",
+    "secret",
+    "passw",
+    "credential",
+    "authorization",
+];
+
 /// The secrets that a host knows of, besides those that can be told by their shape or their name.
 #[derive(Clone, Default)]
 pub struct Secrets {
@@ -50,6 +81,16 @@ impl Secrets {
         }
     }
 
+    /// Adds the values of this process's environment variables whose names say that they are secret.
+    pub fn add_environment(&mut self) {
+        for (name, value) in std::env::vars_os() {
+            // Short values of inherited variables are words, such as the name of a keyboard.
+            if is_secret_name(&name.to_string_lossy()) && value.len() >= MIN_INHERITED_SECRET {
+                self.add(value.to_string_lossy());
+            }
+        }
+    }
+
     /// Text without its secrets.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
@@ -57,6 +98,10 @@ impl Secrets {
             if text.contains(value) {
                 text = Cow::Owned(text.replace(value, MASK));
             }
+        }
+        let lower = text.to_ascii_lowercase();
+        if !SIGNS.iter().any(|sign| lower.contains(sign)) {
+            return text;
         }
         let keep_prefix = |found: &Captures<'_>| {
             let prefix = found.iter().skip(1).flatten().next();
@@ -72,7 +117,7 @@ impl Secrets {
 
     /// One line of the wire without its secrets: also the values of environment variables and of headers,
     /// and whatever goes with a login.
-    pub(crate) fn mask_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
+    pub fn mask_line<'a>(&self, line: &'a str) -> Cow<'a, str> {
         let Ok(mut message) = serde_json::from_str::<Value>(line) else {
             return self.mask(line);
         };
@@ -190,6 +235,50 @@ mod tests {
         ] {
             assert_eq!(mask(text), masked);
             assert_eq!(mask(masked), masked, "masking twice changes nothing");
+        }
+    }
+
+    #[test]
+    fn every_pattern_has_its_sign() {
+        for prefix in [
+            "sk-",
+            "sk_live_",
+            "sk_test_",
+            "ghp_",
+            "gho_",
+            "ghu_",
+            "ghs_",
+            "ghr_",
+            "github_pat_",
+            "glpat-",
+            "xoxa-",
+            "xoxb-",
+            "xoxp-",
+            "xoxr-",
+            "xoxs-",
+            "AIza",
+            "AKIA",
+            "hf_",
+            "npm_",
+            "pypi-",
+            "Bearer ",
+            "bASIC ",
+        ] {
+            let masked = mask(&format!("a {prefix}abcdefghijkl"));
+            assert_eq!(masked, format!("a {prefix}[masked]"));
+        }
+        for name in [
+            "apikey",
+            "API-KEY",
+            "api_key",
+            "aToken",
+            "SECRET",
+            "password",
+            "PASSWD",
+            "credentials",
+            "Authorization",
+        ] {
+            assert_eq!(mask(&format!("{name}=abcdef")), format!("{name}=[masked]"));
         }
     }
 

@@ -121,8 +121,19 @@ pub fn distill(recording: &Recording, options: &Options) -> Result<Distilled, Di
 #[derive(Debug)]
 struct Process {
     reads: Vec<Read>,
-    /// How the process ended of itself, and at which line, if it did.
-    end: Option<(u32, Line)>,
+    /// How the process ended of itself, if it did.
+    end: Option<End>,
+}
+
+/// The end of a process that nobody has told to end.
+#[derive(Debug)]
+struct End {
+    /// The line in the recording.
+    line: u32,
+    /// The step that is the same.
+    step: Line,
+    /// Whether more is known than that the agent has closed its output.
+    is_known: bool,
 }
 
 /// A line of the wire.
@@ -170,6 +181,14 @@ fn processes(recording: &Recording) -> Vec<Process> {
             end: None,
         };
         for entry in entries {
+            let end = |step, is_known| {
+                let line = entry.line;
+                Some(End {
+                    line,
+                    step,
+                    is_known,
+                })
+            };
             match &entry.event {
                 Event::Line { from, bytes } if *from != Side::Stderr => process.reads.push(Read {
                     line: entry.line,
@@ -178,12 +197,14 @@ fn processes(recording: &Recording) -> Vec<Process> {
                     message: Message::read(bytes),
                 }),
                 Event::End(Side::Client) => break,
-                Event::Exit(code) => {
-                    process.end = Some((entry.line, Line::new("exit", *code)));
-                }
+                Event::End(Side::Agent) => process.end = end(Line::new("exit", 1), false),
+                Event::Exit(code) => process.end = end(Line::new("exit", *code), true),
                 // Whoever was told to end did not end of itself.
-                Event::Signal(name) if !["SIGTERM", "SIGINT", "SIGHUP"].contains(&&**name) => {
-                    process.end = Some((entry.line, Line::new("signal", name.as_str())));
+                Event::Signal(name) if ["SIGTERM", "SIGINT", "SIGHUP"].contains(&&**name) => {
+                    process.end = None;
+                }
+                Event::Signal(name) => {
+                    process.end = end(Line::new("signal", name.as_str()), true);
                 }
                 _ => {}
             }

@@ -12,6 +12,7 @@
 mod ask;
 mod chat;
 mod inspect;
+mod record;
 mod signals;
 mod support;
 mod terminal;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         ask::TESTS,
         chat::TESTS,
         inspect::TESTS,
+        record::TESTS,
         signals::TESTS,
         terminal::TESTS,
     ];

@@ -40,8 +40,8 @@ pub(super) fn add(script: &mut Script, process: &Process) {
         return script.note(first, "this process is left out: nothing was said in it");
     }
     steps.push(match &process.end {
-        Some((_, end)) => end.clone(),
-        None => Line::new("want_eof", true),
+        Some(end) if end.is_known => end.step.clone(),
+        _ => Line::new("want_eof", true),
     });
     script.processes = 1;
     script.steps.append(steps);

@@ -11,7 +11,7 @@ use super::permission::{Decision, load_args};
 use super::steps::{Line, Steps};
 use super::turns::{Lane, Turn};
 use super::wire::{Message, session_of};
-use super::{Process, Read, Script, Side, params_wanted};
+use super::{End, Process, Read, Script, Side, params_wanted};
 use infer::{planned_mode, prompt_text};
 
 /// Adds the steps of a process, or a note on why there are none.
@@ -285,14 +285,18 @@ impl Play<'_> {
         true
     }
 
-    fn end(&mut self, end: Option<&(u32, Line)>) -> Result<(), &'static str> {
-        let exited = match end {
-            Some((_, step)) if self.phase != Phase::Failed => {
-                self.steps.push(step.clone());
-                true
+    fn end(&mut self, end: Option<&End>) -> Result<(), &'static str> {
+        let idle = self.phase == Phase::Open && self.lanes.values().all(|it| it.turns.is_empty());
+        // An agent that nothing is asked of and that closes its output was most likely told to end.
+        let end = end.filter(|end| self.phase != Phase::Failed && (end.is_known || !idle));
+        let exited = end.is_some();
+        if let Some(end) = end {
+            self.steps.push(end.step.clone());
+            if !end.is_known {
+                let message = "how the agent ended is not known; exit 1 stands for it";
+                self.script.note(end.line, message);
             }
-            _ => false,
-        };
+        }
         match self.phase {
             Phase::Start => return Err("no client sends initialize in it"),
             Phase::Failed => {}

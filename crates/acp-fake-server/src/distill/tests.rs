@@ -216,9 +216,17 @@ fn the_end_of_the_agent_fails_what_runs() {
         text[11],
         r#"{"returns":"g1","err":{"kind":"agent_exited"}}"#
     );
+    // Without more than the end of its output, that it did not answer shows that it has ended.
+    let closes = |side: &str| json!({"t_ms": 2, "dir": side, "end": true});
+    let (text, notes) = steps(&recording(&lines, &[closes("a2c")]), Options::default());
+    assert_eq!(text[10], r#"{"exit":1}"#);
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    let idle = recording(&opened(), &[closes("a2c")]);
+    let (text, notes) = steps(&idle, Options::default());
+    assert_eq!(text[8], r#"{"want_eof":true}"#);
+    assert_eq!(notes.len(), 0, "{notes:?}");
     // Whoever closes the agent's input wants it to exit.
-    let closes = json!({"t_ms": 2, "dir": "c2a", "end": true});
-    let closed = recording(&lines, &[closes, json!({"t_ms": 3, "exit": 0})]);
+    let closed = recording(&lines, &[closes("c2a"), json!({"t_ms": 3, "exit": 0})]);
     let (text, _) = steps(&closed, Options::default());
     assert_eq!(
         text[12],
