@@ -4,7 +4,9 @@ mod warm;
 
 use std::time::Duration;
 
-use acp_core::{ConnectionOptions, GenerateRequest, TurnOptions};
+use acp_core::{
+    Connection, ConnectionOptions, GenerateError, GenerateRequest, Settle, TurnOptions,
+};
 use warm::{drain, start, warm};
 
 fn hi() -> GenerateRequest {
@@ -214,4 +216,197 @@ fn a_host_can_look_at_the_agent_and_at_the_text_so_far() {
     assert_eq!(connection.turn_text(turn), Some("He"));
     connection.handle_line(br#"{"id":3,"result":{"stopReason":"end_turn"}}"#, now);
     assert_eq!(connection.turn_text(turn), None);
+}
+
+/// A line of the agent that is an update of this session.
+fn update(session: &str, update: &serde_json::Value) -> String {
+    let params = serde_json::json!({"sessionId": session, "update": update});
+    serde_json::json!({"jsonrpc": "2.0", "method": "session/update", "params": params}).to_string()
+}
+
+fn say(text: &str) -> String {
+    let content = serde_json::json!({"type": "text", "text": text});
+    update(
+        "s1",
+        &serde_json::json!({"sessionUpdate": "agent_message_chunk", "content": content}),
+    )
+}
+
+#[test]
+fn lanes_that_want_a_login_at_once_share_one() {
+    let now = start();
+    let mut options = ConnectionOptions::new("/w");
+    options.authenticate = Some("key".to_owned());
+    let mut connection = Connection::new(options, now);
+    let mut seen = warm::Seen::default();
+    let lanes = [connection.open_lane(now), connection.open_lane(now)];
+    for line in [
+        r#"{"id":1,"result":{"protocolVersion":1,"authMethods":[{"id":"key","name":"k"}]}}"#,
+        r#"{"id":2,"error":{"code":-32000,"message":"log in"}}"#,
+        r#"{"id":3,"error":{"code":-32000,"message":"log in"}}"#,
+        r#"{"id":4,"result":{}}"#,
+        r#"{"id":5,"result":{"sessionId":"a"}}"#,
+        r#"{"id":6,"result":{"sessionId":"b"}}"#,
+    ] {
+        connection.handle_line(line.as_bytes(), now);
+        drain(&mut connection, &mut seen);
+    }
+    assert_eq!(seen.opened, lanes);
+    let want = [
+        "initialize",
+        "session/new",
+        "session/new",
+        "authenticate",
+        "session/new",
+        "session/new",
+    ];
+    assert_eq!(methods(&seen.sent), want);
+}
+
+#[test]
+fn an_error_of_the_agent_is_shown_without_the_secrets_in_it() {
+    let now = start();
+    let mut options = ConnectionOptions::new("/w");
+    options.secrets.add("correct-horse-battery");
+    let (mut connection, lane, mut seen) = warm(options, now);
+    let turn = connection
+        .prompt(lane, &hi(), TurnOptions::default(), now)
+        .unwrap();
+    let line = r#"{"id":3,"error":{"code":401,"message":"bad key correct-horse-battery","data":{"key":"correct-horse-battery"}}}"#;
+    connection.handle_line(line.as_bytes(), now);
+    drain(&mut connection, &mut seen);
+    let Err(GenerateError::Rejected { error, .. }) = &seen.turns[&turn][0] else {
+        panic!("{:?}", seen.turns);
+    };
+    for shown in [error.message.clone(), error.data.to_string()] {
+        assert!(
+            !shown.contains("battery") && shown.contains("key"),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn a_replay_before_the_first_turn_does_not_make_the_agent_late() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    connection.handle_line(say("old").as_bytes(), now);
+    let mut ends_at_once = |id: u64| {
+        let turn = connection
+            .prompt(lane, &hi(), TurnOptions::default(), now)
+            .unwrap();
+        connection.handle_line(say("new").as_bytes(), now);
+        let answer = format!(r#"{{"id":{id},"result":{{"stopReason":"end_turn"}}}}"#);
+        connection.handle_line(answer.as_bytes(), now);
+        drain(&mut connection, &mut seen);
+        let ended = seen.turns.contains_key(&turn);
+        // Whoever was late once is waited for from then on.
+        connection.handle_timeout(now + Duration::from_secs(1));
+        drain(&mut connection, &mut seen);
+        connection.handle_line(say("late").as_bytes(), now);
+        ended
+    };
+    assert!(ends_at_once(3));
+    assert!(!ends_at_once(4));
+}
+
+#[test]
+fn each_late_chunk_is_waited_for_anew_up_to_a_limit() {
+    let now = start();
+    let mut options = ConnectionOptions::new("/w");
+    options.settle = Settle::Always;
+    let (mut connection, lane, mut seen) = warm(options, now);
+    let after = |ms| now + Duration::from_millis(ms);
+    let mut run = |id: u64, texts: &[u64]| {
+        let turn = connection
+            .prompt(lane, &hi(), TurnOptions::default().allow_empty(true), now)
+            .unwrap();
+        let answer = format!(r#"{{"id":{id},"result":{{"stopReason":"end_turn"}}}}"#);
+        connection.handle_line(answer.as_bytes(), now);
+        for ms in 0..5000 {
+            if texts.contains(&ms) {
+                connection.handle_line(say("x").as_bytes(), after(ms));
+            }
+            connection.handle_timeout(after(ms));
+            drain(&mut connection, &mut seen);
+            if let Some(results) = seen.turns.get(&turn) {
+                return (ms, results[0].as_ref().unwrap().content.clone());
+            }
+        }
+        panic!("it does not end");
+    };
+    assert_eq!(run(3, &[]), (250, String::new()));
+    assert_eq!(run(4, &[200, 300]), (550, "xx".to_owned()));
+    let always: Vec<u64> = (0..100).map(|i| i * 100).collect();
+    let (ended, text) = run(5, &always);
+    assert_eq!((ended, text.len()), (2000, 21));
+}
+
+#[test]
+fn early_updates_are_kept_while_a_session_is_being_opened_and_within_bounds() {
+    let now = start();
+    let commands = |text: &str| {
+        let names = serde_json::json!([{"name": text}]);
+        serde_json::json!({"sessionUpdate": "available_commands_update", "availableCommands": names})
+    };
+    let known = |len: usize, opening: bool| {
+        let (mut connection, _, _) = warm(ConnectionOptions::new("/w"), now);
+        let line = update("s2", &commands(&"x".repeat(len)));
+        if !opening {
+            connection.handle_line(line.as_bytes(), now);
+        }
+        let lane = connection.open_lane(now);
+        if opening {
+            connection.handle_line(line.as_bytes(), now);
+        }
+        connection.handle_line(br#"{"id":3,"result":{"sessionId":"s2"}}"#, now);
+        connection
+            .session(lane)
+            .unwrap()
+            .available_commands
+            .is_array()
+    };
+    assert!(known(60 * 1024, true));
+    assert!(!known(65 * 1024, true), "it is too long to be kept");
+    assert!(!known(10, false), "no session was being opened");
+}
+
+#[test]
+fn an_update_that_cannot_be_read_is_counted_for_the_turn_of_its_session() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let turn = connection
+        .prompt(lane, &hi(), TurnOptions::default(), now)
+        .unwrap();
+    for params in [
+        r#"{"sessionId":"s1","update":7}"#,
+        r#"{"sessionId":"s1","update":{}}"#,
+        r#"{"sessionId":"s2","update":7}"#,
+        r#"{"update":{}}"#,
+    ] {
+        let line = format!(r#"{{"method":"session/update","params":{params}}}"#);
+        connection.handle_line(line.as_bytes(), now);
+    }
+    connection.handle_line(say("x").as_bytes(), now);
+    connection.handle_line(br#"{"id":3,"result":{"stopReason":"end_turn"}}"#, now);
+    drain(&mut connection, &mut seen);
+    assert_eq!(seen.turns[&turn][0].as_ref().unwrap().dropped.malformed, 2);
+}
+
+#[test]
+fn a_copy_in_a_log_is_told_up_to_a_length() {
+    let now = start();
+    for (len, copies) in [(60 * 1024, 1), (65 * 1024, 2)] {
+        let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+        let turn = connection
+            .prompt(lane, &hi(), TurnOptions::default(), now)
+            .unwrap();
+        let line = say(&"x".repeat(len));
+        connection.handle_line(line.as_bytes(), now);
+        connection.handle_line(format!("DEBUG sent {line}").as_bytes(), now);
+        connection.handle_line(br#"{"id":3,"result":{"stopReason":"end_turn"}}"#, now);
+        drain(&mut connection, &mut seen);
+        let content = &seen.turns[&turn][0].as_ref().unwrap().content;
+        assert_eq!(content.len(), copies * len);
+    }
 }
