@@ -247,3 +247,36 @@ fn long_values_are_shortened_between_characters() {
     );
     assert_eq!(brief(&json!("short")), "\"short\"");
 }
+
+#[test]
+fn names_are_found_at_any_depth() {
+    let named = |kind: &str| {
+        json!({
+            "member": {kind: "a"},
+            "items": [{kind: "b"}],
+            "one": {"$oneof": ["x", {kind: "c"}]},
+            "contains": {"$contains": {kind: "d"}},
+        })
+    };
+    let captures = Pattern::compile(&named("$cap")).unwrap();
+    let mut names = captures.captures();
+    names.sort_unstable();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(captures.references(), [""; 0]);
+    let references = Pattern::compile(&named("$ref")).unwrap();
+    let mut names = references.references();
+    names.sort_unstable();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(references.captures(), [""; 0]);
+}
+
+#[test]
+fn one_of_several_may_be_that_the_member_is_not_there() {
+    let check = |pattern: Value| {
+        Pattern::compile(&json!({"a": {"$oneof": pattern}}))
+            .unwrap()
+            .check(Some(&json!({})), "$", &mut Captures::new())
+    };
+    assert!(check(json!(["x", "$absent"])).is_ok());
+    assert!(check(json!(["x", "y"])).is_err());
+}
