@@ -128,7 +128,7 @@ func (c *client) outcome(t *turn, response acp.PromptResponse, err error) (objec
 	return nil, err
 }
 
-// Undeclared has the methods of the SDK's interface for what this client does not declare.
+// The methods of undeclared are those of the SDK's interface for what this client does not declare.
 type undeclared struct{}
 
 func (undeclared) ReadTextFile(context.Context, acp.ReadTextFileRequest) (acp.ReadTextFileResponse, error) {
