@@ -28,7 +28,9 @@ fn main() -> ExitCode {
         Task::Soak { seed } => soak(seed),
         Task::Spec => Workspace::find().and_then(|workspace| {
             workspace.build(&["acp-conformance"])?;
-            workspace.run("acp-conformance", &["ledger"])
+            let mut ledger = vec!["ledger"];
+            ledger.extend(["--parity", PARITY, "--badges", BADGES]);
+            workspace.run("acp-conformance", &ledger)
         }),
     };
     match done {

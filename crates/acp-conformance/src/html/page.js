@@ -11,6 +11,9 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/** Text with what stands between backticks as code. */
+const prose = (text) => text.split("`").map((part, index) => (index % 2 ? make("code", {}, part) : part));
+
 const area = (row) => row.id.split("/")[0];
 const kind = (verdict) => (green.has(verdict) ? verdict.replace("/", "-") : "red");
 
@@ -40,7 +43,7 @@ function buildMatrix() {
       body.append(areaRows.get(area(row)));
     }
     const line = make("tr", {}, make("th", { scope: "row", title: row.covers.join(", ") }, row.id,
-      make("small", {}, row.title)));
+      make("small", {}, ...prose(row.title))));
     buttons.push(row.cells.map((cell, p) => {
       const button = make("button", { type: "button", className: kind(cell.verdict), tabIndex: -1 },
         cell.verdict === "pass" ? "✓" : cell.verdict);
@@ -161,8 +164,9 @@ function side(line) {
 
 function requirement(id) {
   const about = data.requirements[id];
-  return make("li", {}, make("b", {}, id), about ? ` (${about.level}) ${about.text} ` : null,
-    about ? make("small", {}, about.source) : null);
+  if (!about) return make("li", {}, make("b", {}, id));
+  return make("li", {}, make("b", {}, id), ` (${about.level}) `, ...prose(about.text), " ",
+    make("small", {}, about.source));
 }
 
 function open(r, p) {
@@ -173,11 +177,11 @@ function open(r, p) {
     make("h2", { id: "detail-title" }, `${row.id} on ${data.ports[p].name}`),
     make("p", {}, make("span", { className: `badge ${kind(cell.verdict)}` }, cell.verdict),
       ` ${(cell.ms / 1000).toFixed(2)} s`),
-    make("p", {}, row.title),
+    make("p", {}, ...prose(row.title)),
   ];
   if (cell.reason && !(failed && cell.verdict !== "known")) {
     const link = cell.link ? make("a", { href: cell.link }, "tracked") : null;
-    parts.push(make("h3", {}, "Reason"), make("p", {}, cell.reason, " ", link));
+    parts.push(make("h3", {}, "Reason"), make("p", {}, ...prose(cell.reason), " ", link));
   }
   parts.push(make("h3", {}, "Requirements"), make("ul", {}, ...row.covers.map(requirement)));
   const wire = cell.wire.map((number) => data.lines[number]);
@@ -191,7 +195,7 @@ function open(r, p) {
     parts.push(make("h3", {}, "What happened"), block([], () => "", false, cell.failure));
   }
   const text = row.text.trimEnd().split("\n");
-  const name = `fixtures/${row.id}.jsonl`;
+  const name = `${row.id}.jsonl`;
   parts.push(make("h3", {}, "Transcript ", row.href ? make("a", { href: row.href }, name) : name),
     block(text, (_, index) => (index + 1 === cell.stopped_at ? "marked" : ""), true));
   if (cell.stderr) {
