@@ -150,7 +150,8 @@ fn stands_floods() {
 
 fn tells_the_agent() {
     let recorded = Recorded::new();
-    let mut child = recorded.start("exec yes");
+    let long = "exec yes $(head -c 60000 /dev/zero | tr '\\0' y)";
+    let mut child = recorded.start(long);
     drop(child.stdout.take());
     let status = child.wait().unwrap();
     assert_eq!(status.signal(), Some(13), "SIGPIPE and not {status}");
