@@ -246,6 +246,9 @@ fn long_values_are_shortened_between_characters() {
         "{text}"
     );
     assert_eq!(brief(&json!("short")), "\"short\"");
+    let text = |len: usize| brief(&json!("x".repeat(len - 2)));
+    assert!(!text(400).contains('…'), "it would not be shorter");
+    assert!(text(401).contains("…(41 bytes)…"));
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! Sessions that are given up: who may still ask in them, and which ids may come again.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of test functions"
+)]
+
+mod warm;
+
+use std::time::{Duration, Instant};
+
+use acp_core::{
+    Connection, ConnectionOptions, Event, GenerateRequest, LaneId, Output, TurnOptions,
+};
+use serde_json::{Value, json};
+use warm::{Seen, drain, start, warm};
+
+/// Closes a lane and opens another one, whose session has this id. Whether it was taken.
+fn next_session(
+    connection: &mut Connection,
+    seen: &mut Seen,
+    id: &str,
+    now: Instant,
+) -> Option<LaneId> {
+    let lane = connection.open_lane(now);
+    drain(connection, seen);
+    let request = &seen.sent.last().unwrap()["id"];
+    let answer = json!({"jsonrpc": "2.0", "id": request, "result": {"sessionId": id}});
+    connection.handle_line(answer.to_string().as_bytes(), now);
+    drain(connection, seen);
+    seen.opened.contains(&lane).then_some(lane)
+}
+
+/// What a permission request in this session is answered.
+fn asks(connection: &mut Connection, seen: &mut Seen, session: &str, now: Instant) -> Value {
+    let options = json!([{"optionId": "a", "name": "a", "kind": "allow_once"}]);
+    let params = json!({"sessionId": session, "toolCall": {"toolCallId": "t"}, "options": options});
+    let request = json!({"jsonrpc": "2.0", "id": 0, "method": "session/request_permission", "params": params});
+    connection.handle_line(request.to_string().as_bytes(), now);
+    drain(connection, seen);
+    seen.sent.last().unwrap()["result"]["outcome"]["outcome"].clone()
+}
+
+#[test]
+fn nothing_is_allowed_in_any_session_that_was_given_up() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    assert_eq!(asks(&mut connection, &mut seen, "s1", now), "selected");
+    connection.close_lane(lane, now);
+    for id in ["s2", "s3"] {
+        let lane = next_session(&mut connection, &mut seen, id, now).unwrap();
+        connection.close_lane(lane, now);
+    }
+    for id in ["s1", "s2", "s3"] {
+        assert_eq!(
+            asks(&mut connection, &mut seen, id, now),
+            "cancelled",
+            "{id}"
+        );
+    }
+}
+
+#[test]
+fn an_id_may_come_again_unless_a_cancel_was_ignored_in_its_session() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    connection.close_lane(lane, now);
+    let lane = next_session(&mut connection, &mut seen, "s2", now).unwrap();
+    connection.close_lane(lane, now);
+    // The agent uses the first id again, and then the second is still a session that was given up.
+    let again = next_session(&mut connection, &mut seen, "s1", now).unwrap();
+    assert_eq!(asks(&mut connection, &mut seen, "s1", now), "selected");
+    assert_eq!(asks(&mut connection, &mut seen, "s2", now), "cancelled");
+
+    let turn = connection
+        .prompt(
+            again,
+            &GenerateRequest::user("hi"),
+            TurnOptions::default(),
+            now,
+        )
+        .unwrap();
+    connection.cancel(turn, now);
+    connection.handle_timeout(now + Duration::from_secs(60));
+    connection.close_lane(again, now);
+    assert!(next_session(&mut connection, &mut seen, "s1", now).is_none());
+}
+
+#[test]
+fn a_vendor_s_request_is_handed_over_only_where_the_host_wants_it() {
+    let now = start();
+    let handed_over = |forward: bool, method: &str| {
+        let mut options = ConnectionOptions::new("/w");
+        options.forward_requests = forward;
+        let mut connection = Connection::new(options, now);
+        let line = json!({"jsonrpc": "2.0", "id": 7, "method": method});
+        connection.handle_line(line.to_string().as_bytes(), now);
+        let (mut events, mut answers) = (0, 0);
+        loop {
+            match connection.poll_output() {
+                Output::Event(Event::RequestReceived(..)) => events += 1,
+                Output::Send(line) => {
+                    let line: Value = serde_json::from_slice(&line).unwrap();
+                    answers += usize::from(line["error"]["code"] == -32601);
+                }
+                Output::Wait(_) => return (events, answers),
+                _ => {}
+            }
+        }
+    };
+    assert_eq!(handed_over(true, "_x/y"), (1, 0));
+    assert_eq!(handed_over(false, "_x/y"), (0, 1));
+    assert_eq!(handed_over(true, "fs/read_text_file"), (0, 1));
+    assert_eq!(handed_over(false, "fs/read_text_file"), (0, 1));
+}
