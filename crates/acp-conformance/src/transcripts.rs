@@ -2,17 +2,22 @@
 
 use std::{
     borrow::Cow,
-    fs, io,
+    fs,
+    io::{self, BufRead as _, Read as _},
     path::{Path, PathBuf},
 };
 
 use acp_fake_server::{Fixture, FixtureError, fixture};
+use serde_json::Value;
 
 // `BUILT_IN`: the path of each file below the directory, and its text, sorted by path.
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
 /// What the paths of built-in transcripts begin with in messages.
 const BUILT_IN_ROOT: &str = "built-in";
+
+/// How much of a file is looked at to see whether it is a transcript, in bytes.
+const MOST_HEADER: u64 = 64 * 1024;
 
 /// Where the preludes are.
 const PRELUDES: &str = "_prelude";
@@ -30,9 +35,11 @@ pub enum Transcripts {
 }
 
 impl Transcripts {
-    /// Those in `dir`, if it is a directory of transcripts with their preludes, and else the built-in ones.
+    /// Those in `dir`, if there are any, and else the built-in ones.
     pub fn in_or_built_in(dir: &Path) -> Transcripts {
-        match dir.join(PRELUDES).is_dir() {
+        // What cannot be read is not there; a project may have something else in a directory of that name.
+        let files = fixture::discover(dir).unwrap_or_default();
+        match files.iter().any(|file| is_transcript(file)) {
             true => Transcripts::Dir(dir.to_owned()),
             false => Transcripts::BuiltIn,
         }
@@ -94,6 +101,19 @@ pub enum TranscriptsError {
     Fixture(#[from] FixtureError),
 }
 
+/// Whether the file begins like a transcript, whatever follows.
+fn is_transcript(path: &Path) -> bool {
+    let Ok(file) = fs::File::open(path) else {
+        return false;
+    };
+    // A header is short, and another file's first line may be anything.
+    let mut header = String::new();
+    let read = io::BufReader::new(file.take(MOST_HEADER)).read_line(&mut header);
+    read.is_ok()
+        && serde_json::from_str::<Value>(&header)
+            .is_ok_and(|header| header.get("fixture").is_some())
+}
+
 fn built_in() -> Result<Vec<Fixture>, TranscriptsError> {
     let root = Path::new(BUILT_IN_ROOT);
     let mut preludes = |name: &str| {
@@ -147,5 +167,19 @@ mod tests {
         let count = Transcripts::BuiltIn.load().unwrap().len();
         assert_eq!(written.load().unwrap().len(), count);
         assert!(write_built_in(&target).is_err());
+    }
+
+    #[test]
+    fn other_files_of_that_name_are_no_transcripts() {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = || Transcripts::in_or_built_in(dir.path());
+        fs::write(dir.path().join("data.jsonl"), "{\"id\":1}\n").unwrap();
+        fs::write(dir.path().join("empty.jsonl"), "").unwrap();
+        fs::create_dir(dir.path().join("turn")).unwrap();
+        assert_eq!(kind(), Transcripts::BuiltIn);
+        // One with a fault is one, too, or the fault would never be told.
+        let path = dir.path().join("turn/one.jsonl");
+        fs::write(path, "{\"fixture\":\"turn/two\"}\nfault\n").unwrap();
+        assert_eq!(kind(), Transcripts::Dir(dir.path().to_owned()));
     }
 }

@@ -38,7 +38,6 @@ impl Setup {
         let setup = Setup {
             dir: TempDir::new().unwrap(),
         };
-        fs::create_dir_all(setup.path("fixtures/_prelude")).unwrap();
         setup.transcript("alive", "", r#"{"alive":false}"#);
         setup.transcript("lanes", r#","needs":["lanes"]"#, r#"{"alive":false}"#);
         let port = format!(

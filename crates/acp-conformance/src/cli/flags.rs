@@ -54,7 +54,7 @@ pub enum Command {
 /// Where the transcripts are.
 #[derive(Debug, Args)]
 pub struct Fixtures {
-    /// The directory of the transcripts [default: fixtures, if its preludes are there, or else those that are
+    /// The directory of the transcripts [default: fixtures, if there are any in it, or else those that are
     /// built in]
     #[arg(long, value_name = "DIR")]
     pub fixtures: Option<PathBuf>,

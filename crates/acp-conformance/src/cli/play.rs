@@ -32,6 +32,9 @@ pub fn main(flags: flags::Run) -> Result<bool, Fault> {
         return Ok(true);
     }
     let requirements = requirements(flags.reports.requirements.as_deref(), &transcripts)?;
+    if transcripts == Transcripts::BuiltIn {
+        anstream::eprintln!("playing the built-in transcripts");
+    }
     let stage = stage()?;
     let found = find::ports(&flags.port, &flags.ports, &stage.limits)?;
     // The page is about every transcript, whichever are played.
