@@ -5,7 +5,8 @@ mod warm;
 use std::time::Duration;
 
 use acp_core::{
-    Connection, ConnectionOptions, GenerateError, GenerateRequest, Settle, TurnOptions,
+    Connection, ConnectionOptions, GenerateError, GenerateRequest, PermissionPolicy, Settle,
+    TurnOptions,
 };
 use warm::{drain, start, warm};
 
@@ -206,7 +207,13 @@ fn diagnostics_part_what_came_where_and_keep_the_end_of_both() {
 fn a_host_can_look_at_the_agent_and_at_the_text_so_far() {
     let now = start();
     let (mut connection, lane, _) = warm(ConnectionOptions::new("/w"), now);
-    assert_eq!(connection.agent().capabilities, serde_json::Value::Null);
+    assert_eq!(connection.agent().implementation, None);
+    let mut named = Connection::new(ConnectionOptions::new("/w"), now);
+    let answer =
+        r#"{"id":1,"result":{"protocolVersion":1,"agentInfo":{"name":"a","version":"1"}}}"#;
+    named.handle_line(answer.as_bytes(), now);
+    let agent = named.agent().implementation.clone();
+    assert_eq!(agent.map(|agent| agent.name), Some("a".to_owned()));
     let turn = connection
         .prompt(lane, &hi(), TurnOptions::default(), now)
         .unwrap();
@@ -409,4 +416,67 @@ fn a_copy_in_a_log_is_told_up_to_a_length() {
         let content = &seen.turns[&turn][0].as_ref().unwrap().content;
         assert_eq!(content.len(), copies * len);
     }
+}
+
+#[test]
+fn an_agent_that_opens_no_session_any_more_is_stuck() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let prompt = |connection: &mut Connection| {
+        connection
+            .prompt(lane, &hi(), TurnOptions::default(), now)
+            .unwrap()
+    };
+    let ignored = prompt(&mut connection);
+    connection.cancel(ignored, now);
+    connection.handle_timeout(now + Duration::from_secs(60));
+    assert!(!connection.is_stuck(), "it was not asked yet");
+    prompt(&mut connection);
+    connection.handle_line(br#"{"id":4,"error":{"code":-32603,"message":"no"}}"#, now);
+    assert!(connection.is_stuck());
+    prompt(&mut connection);
+    connection.handle_line(br#"{"id":5,"result":{"sessionId":"s2"}}"#, now);
+    assert!(!connection.is_stuck());
+    drain(&mut connection, &mut seen);
+}
+
+#[test]
+fn a_turn_that_runs_elsewhere_keeps_a_stuck_agent() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let other = connection.open_lane(now);
+    connection.handle_line(br#"{"id":3,"result":{"sessionId":"s2"}}"#, now);
+    let options = TurnOptions::default();
+    let ignored = connection.prompt(lane, &hi(), options, now).unwrap();
+    connection.cancel(ignored, now);
+    connection.handle_timeout(now + Duration::from_secs(60));
+    connection.prompt(other, &hi(), options, now).unwrap();
+    connection.prompt(lane, &hi(), options, now).unwrap();
+    connection.handle_line(br#"{"id":6,"error":{"code":-32603,"message":"no"}}"#, now);
+    assert!(!connection.is_stuck(), "it may still answer");
+    connection.handle_line(br#"{"id":5,"result":{"stopReason":"end_turn"}}"#, now);
+    connection.handle_timeout(now + Duration::from_secs(60));
+    assert!(connection.is_stuck());
+    drain(&mut connection, &mut seen);
+}
+
+#[test]
+fn the_host_is_asked_about_so_many_permissions_at_once_and_no_more() {
+    let now = start();
+    let mut options = ConnectionOptions::new("/w");
+    options.permission = PermissionPolicy::Ask;
+    let (mut connection, _, mut seen) = warm(options, now);
+    for id in 0..70 {
+        let params = r#"{"sessionId":"s1","options":[{"optionId":"no","kind":"reject_once"}]}"#;
+        let line =
+            format!(r#"{{"id":{id},"method":"session/request_permission","params":{params}}}"#);
+        connection.handle_line(line.as_bytes(), now);
+    }
+    drain(&mut connection, &mut seen);
+    assert_eq!(seen.asked.len(), 64);
+    let refused = seen
+        .sent
+        .iter()
+        .filter(|line| line["result"]["outcome"]["optionId"] == "no");
+    assert_eq!(refused.count(), 6);
 }
