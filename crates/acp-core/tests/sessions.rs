@@ -10,7 +10,8 @@ mod warm;
 use std::time::{Duration, Instant};
 
 use acp_core::{
-    Connection, ConnectionOptions, Event, GenerateRequest, LaneId, Output, TurnOptions,
+    Connection, ConnectionOptions, Event, GenerateError, GenerateRequest, LaneId, Output,
+    PermissionDecision, PermissionPolicy, TurnOptions,
 };
 use serde_json::{Value, json};
 use warm::{Seen, drain, start, warm};
@@ -112,4 +113,63 @@ fn a_vendor_s_request_is_handed_over_only_where_the_host_wants_it() {
     assert_eq!(handed_over(false, "_x/y"), (0, 1));
     assert_eq!(handed_over(true, "fs/read_text_file"), (0, 1));
     assert_eq!(handed_over(false, "fs/read_text_file"), (0, 1));
+}
+
+#[test]
+fn the_time_that_the_host_takes_is_none_of_the_agent_s() {
+    let now = start();
+    let at = |seconds| now + Duration::from_secs(seconds);
+    let mut options = ConnectionOptions::new("/w");
+    options.permission = PermissionPolicy::Ask;
+    let (mut connection, lane, mut seen) = warm(options, now);
+    let limits = TurnOptions::default().idle_timeout(Duration::from_secs(5));
+    let turn = connection
+        .prompt(lane, &GenerateRequest::user("hi"), limits, now)
+        .unwrap();
+    let options = json!([{"optionId": "no", "kind": "reject_once"}]);
+    for id in 0..2 {
+        let params = json!({"sessionId": "s1", "options": options});
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params});
+        connection.handle_line(request.to_string().as_bytes(), now);
+    }
+    drain(&mut connection, &mut seen);
+    connection.handle_timeout(at(20));
+    for id in seen.asked.clone() {
+        connection.answer_permission(id, PermissionDecision::Select("no".to_owned()), at(20));
+    }
+    connection.handle_timeout(at(24));
+    drain(&mut connection, &mut seen);
+    let cancelled = |seen: &Seen| {
+        seen.sent
+            .iter()
+            .any(|line| line["method"] == "session/cancel")
+    };
+    assert!(!cancelled(&seen), "its five seconds begin with the answer");
+    connection.handle_line(br#"{"id":3,"result":{"stopReason":"end_turn"}}"#, at(24));
+    connection.handle_timeout(at(30));
+    drain(&mut connection, &mut seen);
+    let Err(GenerateError::EmptyTurn { dropped, .. }) = &seen.turns[&turn][0] else {
+        panic!("{:?}", seen.turns);
+    };
+    assert_eq!(dropped.refused_permissions, 2);
+
+    // And they end five seconds after it.
+    connection
+        .prompt(lane, &GenerateRequest::user("hi"), limits, at(40))
+        .unwrap();
+    assert_eq!(asks_host(&mut connection, &mut seen, at(40)), 3);
+    let asked = *seen.asked.last().unwrap();
+    connection.answer_permission(asked, PermissionDecision::Cancelled, at(60));
+    connection.handle_timeout(at(65));
+    drain(&mut connection, &mut seen);
+    assert!(cancelled(&seen));
+}
+
+/// Asks the host once more. How often it has been asked.
+fn asks_host(connection: &mut Connection, seen: &mut Seen, now: Instant) -> usize {
+    let params = json!({"sessionId": "s1", "options": []});
+    let request = json!({"jsonrpc": "2.0", "id": 9, "method": "session/request_permission", "params": params});
+    connection.handle_line(request.to_string().as_bytes(), now);
+    drain(connection, seen);
+    seen.asked.len()
 }
