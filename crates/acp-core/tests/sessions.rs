@@ -173,3 +173,59 @@ fn asks_host(connection: &mut Connection, seen: &mut Seen, now: Instant) -> usiz
     drain(connection, seen);
     seen.asked.len()
 }
+
+#[test]
+fn the_clock_of_silence_begins_anew_when_the_last_tool_is_done() {
+    let now = start();
+    let at = |seconds| now + Duration::from_secs(seconds);
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let limits = TurnOptions::default().idle_timeout(Duration::from_secs(5));
+    connection
+        .prompt(lane, &GenerateRequest::user("hi"), limits, now)
+        .unwrap();
+    let mut tool = |status: &str, seconds: u64| {
+        let update = json!({"sessionUpdate": "tool_call", "toolCallId": "t", "status": status});
+        let params = json!({"sessionId": "s1", "update": update});
+        let line = json!({"jsonrpc": "2.0", "method": "session/update", "params": params});
+        connection.handle_line(line.to_string().as_bytes(), at(seconds));
+        // Timers are late: the one of the turn is not looked at before.
+        for second in seconds..seconds + 20 {
+            connection.handle_timeout(at(second));
+            drain(&mut connection, &mut seen);
+            if seen
+                .sent
+                .iter()
+                .any(|line| line["method"] == "session/cancel")
+            {
+                return Some(second);
+            }
+        }
+        None
+    };
+    assert_eq!(tool("in_progress", 0), None, "a tool may take its time");
+    assert_eq!(tool("completed", 20), Some(25));
+}
+
+#[test]
+fn a_lane_that_gives_its_session_up_takes_nothing_from_another() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let other = next_session(&mut connection, &mut seen, "s2", now).unwrap();
+    let request = GenerateRequest::user("hi");
+    let options = TurnOptions::default().allow_empty(true);
+    let ignored = connection.prompt(lane, &request, options, now).unwrap();
+    let answered = connection.prompt(other, &request, options, now).unwrap();
+    connection.cancel(ignored, now);
+    connection.handle_timeout(now + Duration::from_secs(10));
+    drain(&mut connection, &mut seen);
+    assert!(seen.turns.contains_key(&ignored));
+    // The answer to the turn that was given up is nobody's, and the other is the other's.
+    for id in [4, 5] {
+        let line = format!(r#"{{"id":{id},"result":{{"stopReason":"end_turn"}}}}"#);
+        connection.handle_line(line.as_bytes(), now);
+    }
+    connection.handle_timeout(now + Duration::from_secs(20));
+    drain(&mut connection, &mut seen);
+    assert!(seen.turns[&answered][0].is_ok());
+    assert_eq!(seen.turns[&ignored].len(), 1);
+}
