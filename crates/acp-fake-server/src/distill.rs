@@ -39,6 +39,9 @@ pub struct Options {
     /// Leave out what no turn depends on: lines that are no message, and what an agent tells of its
     /// commands, its usage and the like.
     pub drop_noise: bool,
+    /// Keep only these turns, counted from 1 by their prompts, and what came before the first one; all if
+    /// there are none. What follows a turn up to the next prompt belongs to it.
+    pub turns: Vec<usize>,
     /// Write the agent's side only, for [`crate::play`]: nothing of what the recorded client asked for
     /// is left out.
     pub agent_only: bool,
@@ -92,7 +95,13 @@ pub fn distill(recording: &Recording, options: &Options) -> Result<Distilled, Di
             }
         }
     }
-    let processes = processes(recording);
+    let mut processes = processes(recording);
+    if !options.turns.is_empty() {
+        let mut turn = 0;
+        for process in &mut processes {
+            process.keep_turns(&mut turn, &options.turns);
+        }
+    }
     for process in &processes {
         script.cleaner.hide(&Directories {
             cwd: process.cwd(),
@@ -145,7 +154,23 @@ struct Read {
     message: Message,
 }
 
+impl Read {
+    fn is_prompt(&self) -> bool {
+        matches!(&self.message, Message::Request { method, .. }
+            if self.from == Side::Client && method == "session/prompt")
+    }
+}
+
 impl Process {
+    /// Drops all turns but these; `turn` is how many there were before.
+    fn keep_turns(&mut self, turn: &mut usize, kept: &[usize]) {
+        let before = *turn;
+        self.reads.retain(|read| {
+            *turn += usize::from(read.is_prompt());
+            *turn == before || kept.contains(turn)
+        });
+    }
+
     fn cwd(&self) -> Option<String> {
         self.reads.iter().find_map(|read| match &read.message {
             Message::Request { method, params, .. } if method == "session/new" => {

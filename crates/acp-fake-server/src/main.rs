@@ -93,6 +93,9 @@ struct Distill {
     /// commands, its usage and the like.
     #[arg(long)]
     drop_noise: bool,
+    /// Keep only this turn, counted from 1, beside the start; may be given several times.
+    #[arg(long, value_name = "N")]
+    turn: Vec<usize>,
     /// Write the agent's side only, for `play`; nothing that the recorded client asked for is left out.
     #[arg(long)]
     agent_only: bool,
@@ -225,6 +228,7 @@ fn distilled(flags: Distill) -> io::Result<ExitCode> {
         covers: flags.covers,
         agent: flags.agent,
         drop_noise: flags.drop_noise,
+        turns: flags.turn,
         agent_only: flags.agent_only,
     };
     let transcript = match distill(&recording, &options) {

@@ -318,7 +318,8 @@ impl Play<'_> {
         }
         let (mut args, needs) = load_args(&self.asked);
         self.script.needs.extend(needs);
-        if let Some(mode) = &self.mode {
+        let is_set = self.lanes.values().any(|lane| lane.has_mode);
+        if let Some(mode) = self.mode.as_ref().filter(|_| is_set) {
             args.insert("mode".to_owned(), mode.as_str().into());
             self.script.needs.insert("mode");
         }

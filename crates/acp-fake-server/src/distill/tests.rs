@@ -308,3 +308,23 @@ fn a_mode_that_all_sessions_have_is_an_option_of_load() {
     lines[3] = agent(json!({"id": 1, "result": {"sessionId": "0f0f-0f0f"}}));
     assert_eq!(both(&lines)[1], r#"{"call":"load"}"#);
 }
+
+#[test]
+fn single_turns_can_be_kept() {
+    let mut lines = opened();
+    for id in [2, 3, 4] {
+        lines.extend([
+            prompt(id, &format!("question {id}")),
+            chunk("a"),
+            done(id, "end_turn"),
+        ]);
+    }
+    let options = Options {
+        turns: vec![2],
+        ..Options::default()
+    };
+    let (lines, notes) = steps(&recording(&lines, &[]), options);
+    assert_eq!(notes, [""; 0]);
+    assert_eq!(lines.len(), 15, "{lines:#?}");
+    assert!(lines[7].contains("question 3"), "{}", lines[7]);
+}
