@@ -229,3 +229,34 @@ fn a_lane_that_gives_its_session_up_takes_nothing_from_another() {
     assert!(seen.turns[&answered][0].is_ok());
     assert_eq!(seen.turns[&ignored].len(), 1);
 }
+
+#[test]
+fn each_turn_counts_what_came_while_it_ran() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let stray = [
+        "noise",
+        r#"{"method":"session/update","params":{"sessionId":"s9","update":{"sessionUpdate":"plan"}}}"#,
+        r#"{"id":1,"method":"fs/read_text_file","params":{"sessionId":"s1"}}"#,
+    ];
+    let options = TurnOptions::default().allow_empty(true);
+    for (id, times) in [(3, 1), (4, 2), (5, 0)] {
+        // What comes between turns is no turn's.
+        for line in stray {
+            connection.handle_line(line.as_bytes(), now);
+        }
+        let turn = connection
+            .prompt(lane, &GenerateRequest::user("hi"), options, now)
+            .unwrap();
+        for line in stray.iter().cycle().take(3 * times) {
+            connection.handle_line(line.as_bytes(), now);
+        }
+        let line = format!(r#"{{"id":{id},"result":{{"stopReason":"end_turn"}}}}"#);
+        connection.handle_line(line.as_bytes(), now);
+        connection.handle_timeout(now + Duration::from_secs(1));
+        drain(&mut connection, &mut seen);
+        let dropped = &seen.turns[&turn][0].as_ref().unwrap().dropped;
+        let counts = [dropped.noise, dropped.other_sessions, dropped.requests];
+        assert_eq!(counts, [times as u64; 3]);
+    }
+}
