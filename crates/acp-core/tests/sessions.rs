@@ -260,3 +260,20 @@ fn each_turn_counts_what_came_while_it_ran() {
         assert_eq!(counts, [times as u64; 3]);
     }
 }
+
+#[test]
+fn nothing_is_due_after_a_turn_that_a_refusal_ended_at_once() {
+    let now = start();
+    let (mut connection, lane, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    let options = TurnOptions::default()
+        .idle_timeout(Duration::from_secs(60))
+        .deadline(Duration::from_secs(3600));
+    let turn = connection
+        .prompt(lane, &GenerateRequest::user("hi"), options, now)
+        .unwrap();
+    connection.handle_line(br#"{"id":3,"result":{"stopReason":"refusal"}}"#, now);
+    drain(&mut connection, &mut seen);
+    // A refusal without text is no answer that may be late.
+    assert_eq!(seen.turns[&turn][0].as_ref().unwrap_err().kind(), "refused");
+    assert!(matches!(connection.poll_output(), Output::Wait(None)));
+}
