@@ -48,7 +48,7 @@ impl Turn {
         }
         let result = match answer {
             Ok(result) => result,
-            Err(error) => return step.with("err", rejected(error, "session/prompt")),
+            Err(error) => return step.with("err", rejected(error)),
         };
         match result["stopReason"].as_str() {
             Some("end_turn") if self.text.is_empty() => err(json!({"kind": "empty_turn"})),
@@ -70,10 +70,10 @@ impl Turn {
 }
 
 /// What a client makes of an error answer.
-pub(super) fn rejected(error: &Value, method: &str) -> Value {
+pub(super) fn rejected(error: &Value) -> Value {
     match error["code"].as_i64() {
         Some(-32000) => json!({"kind": "auth_required"}),
-        Some(code) => json!({"kind": "rejected", "method": method, "code": code}),
-        None => json!({"kind": "invalid_response", "method": method}),
+        Some(code) => json!({"kind": "rejected", "code": code}),
+        None => json!({"kind": "invalid_response"}),
     }
 }
