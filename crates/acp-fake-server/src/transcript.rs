@@ -155,3 +155,69 @@ impl fmt::Display for LogEvent {
 fn text(bytes: &[u8]) -> String {
     shorten(&String::from_utf8_lossy(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn log(events: Vec<LogEvent>) -> Vec<LogEntry> {
+        let location = Location::new(Path::new("t.jsonl"), 1);
+        let entry = |event| LogEntry {
+            location: location.clone(),
+            event,
+        };
+        events.into_iter().map(entry).collect()
+    }
+
+    #[test]
+    fn what_happened_is_one_line_each_from_the_last_note_on() {
+        let called = |label: &str| LogEvent::Called {
+            label: label.to_owned(),
+            op: "load".to_owned(),
+            args: json!({}),
+        };
+        let from_client = |process| LogEvent::FromClient {
+            process,
+            line: b"{}".to_vec(),
+            answers: None,
+        };
+        let events = vec![
+            LogEvent::Note("one".to_owned()),
+            LogEvent::Eof { process: 1 },
+            LogEvent::Note("two".to_owned()),
+            called("load"),
+            called("l2"),
+            from_client(1),
+            from_client(2),
+            LogEvent::Raw {
+                process: 2,
+                bytes: b"x\n".to_vec(),
+            },
+            LogEvent::Agent {
+                process: 1,
+                command: Command::Exit(3),
+            },
+        ];
+        let text = since_last_note(&log(events));
+        let (first, last) = text.rsplit_once('\n').unwrap();
+        assert_eq!(
+            first,
+            "  note two\n  call load {}\n  call load {} as l2\n  C> {}\n  C2> {}\n  A2> raw \"x\\n\""
+        );
+        assert!(last.starts_with("  A exit"), "{last}");
+    }
+
+    #[test]
+    fn the_oldest_part_of_much_is_left_out() {
+        let text = |count| since_last_note(&log(vec![LogEvent::Gone { process: 1 }; count]));
+        assert_eq!(text(60).lines().count(), 60);
+        assert!(!text(60).contains('…'));
+        let long = text(61);
+        assert!(long.starts_with("  … 1 earlier\n"), "{long}");
+        assert_eq!(long.lines().count(), 61);
+    }
+}
