@@ -150,6 +150,10 @@ mod tests {
         let mut decoder = LineDecoder::new(8 << 20);
         decoder.feed(&vec![b'x'; 4 << 20], |_| {});
         decoder.feed(b"\n", |_| {});
-        assert!(decoder.partial.capacity() <= KEEP_CAPACITY);
+        assert!(decoder.partial.capacity() <= 256 * 1024);
+        // That of usual lines is kept.
+        decoder.feed(&[b'x'; 200 * 1024], |_| {});
+        decoder.feed(b"\n", |_| {});
+        assert!(decoder.partial.capacity() >= 200 * 1024);
     }
 }
