@@ -11,15 +11,19 @@ pub fn new(root: &Path, id: &str) -> Result<bool, String> {
     fs::File::create_new(&path)
         .and_then(|mut file| file.write_all(scaffold(id).as_bytes()))
         .map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("wrote fixtures/{id}.jsonl; now");
     println!(
-        "  1. say in its title what the client does, and in `covers` which requirement that is"
+        "\
+wrote fixtures/{id}.jsonl, which passes as it is; now
+  1. say in its title what the client does, and in `covers` which requirement that is
+  2. write its steps (spec/transcript-format.md); what the calls return may stay \"$any\"
+  3. cargo xtask fixtures bless {id}
+     fills in what they return, after showing it: is it what it should be?
+  4. name it at its requirement in spec/requirements.toml, and under a mutant in conformance/mutants.toml
+     that it fails, or a new one
+  5. cargo xtask fixtures check
+  6. cargo xtask conformance --filter {id} --mutants
+docs/transcripts.md goes through all of it with an example"
     );
-    println!("  2. name it in spec/requirements.toml");
-    println!("  3. write its steps (spec/transcript-format.md)");
-    println!("  4. name it under a mutant in conformance/mutants.toml, or add one that it fails");
-    println!("  5. cargo xtask fixtures check");
-    println!("  6. cargo xtask conformance --filter {id} --mutants");
     Ok(true)
 }
 
@@ -50,7 +54,7 @@ fn scaffold(id: &str) -> String {
         r#"{"want":"session/prompt","params":{"sessionId":"s1"},"as":"p1"}"#.into(),
         r#"{"say":"hello"}"#.into(),
         r#"{"reply":"p1","result":{"stopReason":"end_turn"}}"#.into(),
-        r#"{"returns":"generate","ok":{"content":"hello"}}"#.into(),
+        r#"{"returns":"generate","ok":"$any"}"#.into(),
         r#"{"use":"bye"}"#.into(),
         String::new(),
     ]

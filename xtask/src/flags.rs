@@ -78,6 +78,15 @@ impl Conformance {
 pub enum Fixtures {
     /// Check that every transcript can be read, covers a requirement and is failed by a mutant
     Check,
+    /// Correct the `returns` of transcripts by what the rust port gives, after showing what would change
+    Bless {
+        /// Their ids
+        #[arg(value_name = "AREA/BEHAVIOUR", required = true)]
+        ids: Vec<String>,
+        /// Write the changes without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Write the beginning of a new transcript
     New {
         /// Its id

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     let done = match Xtask::parse().task {
         Task::Conformance(flags) => conformance(&flags),
         Task::Fixtures(Fixtures::Check) => check(),
+        Task::Fixtures(Fixtures::Bless { ids, yes }) => bless(&ids, yes),
         Task::Fixtures(Fixtures::New { id }) => fixtures::new(&root(), &id),
         Task::Soak { seed } => soak(seed),
         Task::Spec => Workspace::find().and_then(|workspace| {
@@ -121,6 +122,17 @@ fn soak(seed: Option<u64>) -> Result<bool, String> {
         .status()
         .map_err(|error| format!("failed to run cargo: {error}"))?;
     Ok(status.success())
+}
+
+fn bless(ids: &[String], yes: bool) -> Result<bool, String> {
+    let workspace = Workspace::find()?;
+    workspace.build(&["acp-conformance", "port-rust"])?;
+    let mut bless = vec!["bless", "--no-build"];
+    if yes {
+        bless.push("--yes");
+    }
+    bless.extend(ids.iter().map(String::as_str));
+    workspace.run("acp-conformance", &bless)
 }
 
 fn check() -> Result<bool, String> {

@@ -16,6 +16,7 @@ use acp_fake_server::{
     Action, Fixture, Input, Outcome, Player, Role,
     control::{CONTROL_ENV, RelayEvent},
     player::{Fault, Waiting},
+    transcript::LogEntry,
 };
 use serde_json::{Value, json};
 
@@ -41,6 +42,11 @@ pub struct Stage {
 
 /// Plays `fixture` against `port`. The verdict does not consider the port's known failures.
 pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
+    play_logged(fixture, port, stage).0
+}
+
+/// The same, and everything that happened.
+pub fn play_logged(fixture: &Fixture, port: &Port, stage: &Stage) -> (Cell, Vec<LogEntry>) {
     let started = Instant::now();
     let mut cell = Cell {
         port: port.name.clone(),
@@ -53,6 +59,7 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
         transcript: String::new(),
         stderr_tail: String::new(),
     };
+    let mut happened = Vec::new();
     match Play::start(fixture, port, stage) {
         Err(verdict) => cell.verdict = verdict,
         Ok(mut play) => {
@@ -64,10 +71,11 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
             cell.steps_total = play.player.steps_total();
             cell.transcript = log::render(play.player.log());
             cell.stderr_tail = play.driver.stderr_tail();
+            happened = play.player.log().to_vec();
         }
     }
     cell.elapsed = started.elapsed();
-    cell
+    (cell, happened)
 }
 
 /// The verdict on a cell that `outcome` would be alone, given what `known.toml` says.

@@ -22,6 +22,7 @@
 //! - [`report`], [`events`]: the results for people and for programs
 //! - [`parity`], [`badge`]: the results that are kept with the sources
 //! - [`html`]: the results to look around in
+//! - [`bless`]: the `returns` of a transcript as a run gives them
 //! - [`mutants`], [`ledger`], [`coverage`]: whether the transcripts can fail, and whether they cover what
 //!   they must
 //! - [`agent_check`]: the other side: what an agent makes of good and of bad input
@@ -32,6 +33,7 @@
 pub mod agent_check;
 mod agents;
 pub mod badge;
+pub mod bless;
 pub mod cell;
 pub mod coverage;
 pub mod driver;

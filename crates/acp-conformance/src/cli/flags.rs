@@ -32,6 +32,10 @@ pub enum Command {
     Setup(Setup),
     /// Prove that the transcripts can fail: break a port one rule at a time
     Mutants(Mutants),
+    /// Correct the `returns` of transcripts by what a run gives, after showing what would change
+    ///
+    /// Exits 1 when a change was not written, and when a transcript fails for another reason.
+    Bless(Bless),
     /// Check that the transcripts, the requirements and the mutants agree
     Ledger(Ledger),
     /// Check an agent: what it makes of good and of bad input
@@ -147,6 +151,24 @@ pub struct Setup {
     /// Do it again where it is done already
     #[arg(long)]
     pub force: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Bless {
+    /// The ids of the transcripts
+    #[arg(value_name = "AREA/BEHAVIOUR", required = true)]
+    pub ids: Vec<String>,
+    /// Write the changes without asking
+    #[arg(long)]
+    pub yes: bool,
+    /// The directory of the transcripts
+    #[arg(long, value_name = "DIR", default_value = "fixtures")]
+    pub fixtures: PathBuf,
+    /// The port whose word counts, by directory or name
+    #[arg(long, value_name = "DIR|NAME", default_value = "rust")]
+    pub port: String,
+    #[command(flatten)]
+    pub ports: Ports,
 }
 
 #[derive(Debug, Args)]

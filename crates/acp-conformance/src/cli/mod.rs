@@ -1,6 +1,7 @@
 //! What each subcommand does.
 
 mod agent;
+mod bless;
 mod find;
 pub mod flags;
 mod hunt;
@@ -44,6 +45,7 @@ pub fn main(cli: Cli) -> Result<bool, Fault> {
         Command::Run(flags) => play::main(flags),
         Command::Setup(flags) => setup::main(&flags),
         Command::Mutants(flags) => hunt::main(flags),
+        Command::Bless(flags) => bless::main(flags),
         Command::Ledger(flags) => ledger::main(flags),
         Command::Agent(flags) => agent::main(flags),
         Command::Unpack { dir } => transcripts::write_built_in(&dir)
