@@ -1,0 +1,7 @@
+#!/bin/sh
+# Builds the fake, fetches the SDK into node_modules, and runs the tests.
+set -eu
+cd "$(dirname "$0")"
+cargo build --quiet --package acp-fake-server
+npm ci --no-audit --no-fund --ignore-scripts --silent
+exec npm test --silent
