@@ -4,6 +4,8 @@
 //! the client under test starts, and this one, which owns the player and all time. Whatever happens
 //! arrives on one channel, in an order in which it can have happened.
 
+mod needs;
+
 use std::{
     collections::HashMap,
     io,
@@ -27,9 +29,10 @@ use crate::{
     log,
     port::Port,
     protocol::{self, Answer, Body, Greeting},
-    tier::Capability,
     verdict::{Cell, Verdict},
 };
+
+pub use self::needs::not_applicable;
 
 /// What every cell of a run has in common.
 #[derive(Debug, Clone)]
@@ -48,17 +51,7 @@ pub fn play(fixture: &Fixture, port: &Port, stage: &Stage) -> Cell {
 /// The same, and everything that happened.
 pub fn play_logged(fixture: &Fixture, port: &Port, stage: &Stage) -> (Cell, Vec<LogEntry>) {
     let started = Instant::now();
-    let mut cell = Cell {
-        port: port.name.clone(),
-        fixture: fixture.id.clone(),
-        verdict: Verdict::Pass,
-        greeting: None,
-        steps_done: 0,
-        steps_total: 0,
-        elapsed: Duration::ZERO,
-        transcript: String::new(),
-        stderr_tail: String::new(),
-    };
+    let mut cell = Cell::new(port, fixture);
     let mut happened = Vec::new();
     match Play::start(fixture, port, stage) {
         Err(verdict) => cell.verdict = verdict,
@@ -191,25 +184,7 @@ impl<'a> Play<'a> {
                 greeting.name, self.port.name
             )));
         }
-        let greeting = self.greeting.insert(greeting);
-        let mut missing = Vec::new();
-        for need in &self.fixture.needs {
-            let Some(capability) = Capability::from_name(need) else {
-                return Err(Verdict::Broken(format!(
-                    "the transcript needs {need}, which is no capability"
-                )));
-            };
-            if greeting.capabilities.contains(&capability) {
-                continue;
-            }
-            if self.port.tier.required().contains(&capability) {
-                return Err(Verdict::Fail(format!(
-                    "the port does not declare {need}, which its tier requires"
-                )));
-            }
-            missing.push(need.clone());
-        }
-        Ok(missing)
+        needs::missing(self.fixture, self.port, self.greeting.insert(greeting))
     }
 
     /// Carries out what the player wants done. False when there is nothing more to play.

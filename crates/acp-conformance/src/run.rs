@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     num::NonZeroUsize,
     sync::{
+        OnceLock,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -16,6 +17,7 @@ use crate::{
     cell::{self, Stage},
     ledger::Requirement,
     port::{Port, Unavailable},
+    protocol::Greeting,
     verdict::{Cell, Verdict},
 };
 
@@ -99,6 +101,8 @@ impl Plan {
             limits: stage.limits.impatient(),
             ..stage.clone()
         };
+        let greetings: Vec<OnceLock<Greeting>> =
+            self.ports.iter().map(|_| OnceLock::new()).collect();
         in_order(
             self.cells(),
             jobs,
@@ -110,7 +114,14 @@ impl Plan {
                     Some(_) => &impatient,
                     None => stage,
                 };
-                let mut cell = cell::play(fixture, port, stage);
+                let greeting = &greetings[index % self.ports.len()];
+                let mut cell = greeting
+                    .get()
+                    .and_then(|said| cell::not_applicable(fixture, port, said))
+                    .unwrap_or_else(|| cell::play(fixture, port, stage));
+                if let Some(said) = &cell.greeting {
+                    greeting.get_or_init(|| said.clone());
+                }
                 cell.verdict = cell::judge(cell.verdict, port, &fixture.id);
                 cell
             },

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::protocol::Greeting;
+use acp_fake_server::Fixture;
+
+use crate::{port::Port, protocol::Greeting};
 
 /// The outcome of a cell, from the table in `spec/driver-protocol.md`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,4 +116,21 @@ pub struct Cell {
     pub transcript: String,
     /// The end of what the driver wrote to standard error.
     pub stderr_tail: String,
+}
+
+impl Cell {
+    /// A cell in which nothing has happened yet.
+    pub fn new(port: &Port, fixture: &Fixture) -> Cell {
+        Cell {
+            port: port.name.clone(),
+            fixture: fixture.id.clone(),
+            verdict: Verdict::Pass,
+            greeting: None,
+            steps_done: 0,
+            steps_total: 0,
+            elapsed: Duration::ZERO,
+            transcript: String::new(),
+            stderr_tail: String::new(),
+        }
+    }
 }
