@@ -114,7 +114,7 @@ fn a_turn_becomes_a_turn_with_its_host() {
         r#"{"want":"session/prompt","params":{"sessionId":"s1"},"as":"p1"}"#,
         r#"{"say":["Hel","lo"]}"#,
         r#"{"reply":"p1","result":{"stopReason":"end_turn"}}"#,
-        r#"{"returns":"g1","ok":{"content":"Hello","stop_reason":"end_turn"}}"#,
+        r#"{"returns":"g1","ok":{"content":"Hello"}}"#,
         r#"{"call":"close"}"#,
         r#"{"want_eof":true}"#,
         r#"{"returns":"close","ok":{}}"#,
