@@ -382,6 +382,8 @@ mod tests {
             serde_json::to_value(&parts).unwrap(),
             json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, image])
         );
+        let borrowed: Content = serde_json::from_str(r#""hi""#).unwrap();
+        assert_eq!(borrowed, "hi".into());
         let absent: Message = serde_json::from_value(json!({"role": "assistant"})).unwrap();
         assert_eq!(absent, Message::assistant(""));
         assert_eq!(read(json!([])).unwrap(), Vec::<Part>::new().into());

@@ -359,7 +359,6 @@ pub(crate) fn count_update(dropped: &mut Dropped, kind: &str) {
     *match kind {
         "agent_thought_chunk" => &mut dropped.thoughts,
         "user_message_chunk" => &mut dropped.user_messages,
-        "tool_call" | "tool_call_update" => &mut dropped.tool_calls,
         "plan" | "plan_update" | "plan_removed" => &mut dropped.plans,
         "available_commands_update"
         | "current_mode_update"

@@ -480,3 +480,16 @@ fn the_host_is_asked_about_so_many_permissions_at_once_and_no_more() {
         .filter(|line| line["result"]["outcome"]["optionId"] == "no");
     assert_eq!(refused.count(), 6);
 }
+
+#[test]
+fn a_request_that_is_none_is_answered_as_one() {
+    let now = start();
+    let (mut connection, _, mut seen) = warm(ConnectionOptions::new("/w"), now);
+    connection.handle_line(br#"{"jsonrpc":"2.0","id":"a","method":7}"#, now);
+    drain(&mut connection, &mut seen);
+    let answer = seen.sent.last().unwrap();
+    assert_eq!(
+        (&answer["id"], &answer["error"]["code"]),
+        (&"a".into(), &(-32600).into())
+    );
+}
