@@ -1,6 +1,5 @@
 """The driver of toolnexus.acp (spec/driver-protocol.md). It adapts and fixes nothing."""
 
-import importlib.metadata
 import importlib.util
 import json
 import re
@@ -17,6 +16,7 @@ sys.modules["toolnexus"] = package
 
 from toolnexus.acp import ACPError, ACPOptions, ACPPermissionTimeoutError, load_acp  # noqa: E402
 
+VERSION = "0.21.0"  # as in requirements.txt
 CAPABILITIES = ["mode", "deadline", "parts", "is_alive", "model_source", "process"]
 
 # Options of `load` whose capability the library does not have, and with it the option, are `unsupported`.
@@ -34,8 +34,7 @@ class Driver:
         self.output = threading.Lock()
 
     def hello(self, args):
-        version = importlib.metadata.version("toolnexus")
-        port = {"name": "python", "language": "python", "version": version}
+        port = {"name": "python", "language": "python", "version": VERSION}
         return {"protocol": 1, "port": port, "capabilities": CAPABILITIES}
 
     def load(self, args):
