@@ -32,13 +32,22 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// An unknown wildcard, a regular expression that does not compile, or an operator with company
+    /// Where in the pattern the fault is, as a JSON path, and what it is: an unknown wildcard, a regular expression that does not compile, or an operator with company
     /// or with an argument of the wrong type.
     pub fn compile(source: &Value) -> Result<Pattern, String> {
+        Pattern::compile_at(source, &Path::Root("$"))
+    }
+
+    /// Compiles the pattern that stands at `root`, a JSON path with which every error begins.
+    pub(crate) fn compile_within(source: &Value, root: &str) -> Result<Pattern, String> {
+        Pattern::compile_at(source, &Path::Root(root))
+    }
+
+    fn compile_at(source: &Value, path: &Path<'_>) -> Result<Pattern, String> {
         let kind = match source {
-            Value::String(text) => Kind::from_text(text)?,
-            Value::Array(items) => Kind::Array(compile_all(items)?),
-            Value::Object(members) => Kind::from_object(members)?,
+            Value::String(text) => Kind::from_text(text, path)?,
+            Value::Array(items) => Kind::Array(compile_all(items, path)?),
+            Value::Object(members) => Kind::from_object(members, path)?,
             scalar => Kind::Equal(scalar.clone()),
         };
         Ok(Pattern {
@@ -283,7 +292,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn from_text(text: &str) -> Result<Kind, String> {
+    fn from_text(text: &str, path: &Path<'_>) -> Result<Kind, String> {
         Ok(match text {
             "$any" => Kind::Any,
             "$absent" => Kind::Absent,
@@ -296,42 +305,44 @@ impl Kind {
             "$nonempty" => Kind::NonEmpty,
             _ => match text.strip_prefix('$') {
                 Some(rest) if rest.starts_with('$') => Kind::Equal(Value::String(rest.to_owned())),
-                Some(_) => return Err(format!("unknown wildcard {text:?}")),
+                Some(_) => return Err(format!("{path}: unknown wildcard {text:?}")),
                 None => Kind::Equal(Value::String(text.to_owned())),
             },
         })
     }
 
-    fn from_object(members: &Map<String, Value>) -> Result<Kind, String> {
+    fn from_object(members: &Map<String, Value>, path: &Path<'_>) -> Result<Kind, String> {
         let Some((operator, argument)) = members.iter().find(|(key, _)| key.starts_with('$'))
         else {
-            let compile =
-                |(key, member): (&String, &Value)| Ok((key.clone(), Pattern::compile(member)?));
+            let compile = |(key, member): (&String, &Value)| {
+                let path = Path::Key(path, key);
+                Ok((key.clone(), Pattern::compile_at(member, &path)?))
+            };
             return Ok(Kind::Object(
                 members.iter().map(compile).collect::<Result<_, String>>()?,
             ));
         };
         if members.len() > 1 {
             return Err(format!(
-                "{operator:?} must be the only member of its object"
+                "{path}: {operator:?} must be the only member of its object"
             ));
         }
         let text = || {
             argument
                 .as_str()
                 .map(str::to_owned)
-                .ok_or_else(|| format!("{operator:?} needs a string"))
+                .ok_or_else(|| format!("{path}: {operator:?} needs a string"))
         };
         Ok(match operator.as_str() {
             "$re" => {
                 let source = text()?;
                 Kind::Re(
                     Regex::new(&source)
-                        .map_err(|e| format!("regular expression {source:?}: {e}"))?,
+                        .map_err(|e| format!("{path}: regular expression {source:?}: {e}"))?,
                 )
             }
             "$contains" => {
-                let item = Box::new(Pattern::compile(argument)?);
+                let item = Box::new(Pattern::compile_at(argument, path)?);
                 let text = match &item.kind {
                     Kind::Equal(Value::String(text)) => Some(text.clone()),
                     _ => None,
@@ -339,13 +350,13 @@ impl Kind {
                 Kind::Contains { text, item }
             }
             "$oneof" => match argument.as_array() {
-                Some(options) if !options.is_empty() => Kind::OneOf(compile_all(options)?),
-                _ => return Err("\"$oneof\" needs a list of patterns".to_owned()),
+                Some(options) if !options.is_empty() => Kind::OneOf(compile_all(options, path)?),
+                _ => return Err(format!("{path}: \"$oneof\" needs a list of patterns")),
             },
             "$exact" => Kind::Exact(argument.clone()),
             "$cap" => Kind::Cap(text()?),
             "$ref" => Kind::Ref(text()?),
-            _ => return Err(format!("unknown operator {operator:?}")),
+            _ => return Err(format!("{path}: unknown operator {operator:?}")),
         })
     }
 }
@@ -375,8 +386,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-fn compile_all(sources: &[Value]) -> Result<Vec<Pattern>, String> {
-    sources.iter().map(Pattern::compile).collect()
+fn compile_all(sources: &[Value], path: &Path<'_>) -> Result<Vec<Pattern>, String> {
+    let compile = |(index, source)| Pattern::compile_at(source, &Path::Index(path, index));
+    sources.iter().enumerate().map(compile).collect()
 }
 
 /// Whether one of the patterns matches one of the values; captures come from the first pair that does.
