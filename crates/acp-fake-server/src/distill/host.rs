@@ -29,6 +29,7 @@ pub(super) fn add(script: &mut Script, process: &Process) {
         undecided: Vec::new(),
         requests: Vec::new(),
         lanes: BTreeMap::new(),
+        opening: Vec::new(),
         unread: false,
         script,
     };
@@ -104,6 +105,8 @@ struct Play<'s> {
     undecided: Vec<(String, String)>,
     requests: Vec<Request>,
     lanes: BTreeMap<String, Lane>,
+    /// The calls of `lane` that have not returned.
+    opening: Vec<String>,
     /// Whether text may be on its way that belongs to no turn, and must not meet the next one.
     unread: bool,
 }
@@ -191,6 +194,7 @@ impl Play<'_> {
             self.script.needs.insert("lanes");
             let step = Line::new("call", "lane").with("args", lane);
             self.steps.push(step.with("as", call.as_str()));
+            self.opening.push(call.clone());
             call
         };
         let label = self.script.label("new");
@@ -286,7 +290,7 @@ impl Play<'_> {
     }
 
     fn end(&mut self, end: Option<&End>) -> Result<(), &'static str> {
-        let idle = self.phase == Phase::Open && self.lanes.values().all(|it| it.turns.is_empty());
+        let idle = self.phase == Phase::Open && self.ended("").is_empty();
         // An agent that nothing is asked of and that closes its output was most likely told to end.
         let end = end.filter(|end| self.phase != Phase::Failed && (end.is_known || !idle));
         let exited = end.is_some();
@@ -301,9 +305,8 @@ impl Play<'_> {
             Phase::Start => return Err("no client sends initialize in it"),
             Phase::Failed => {}
             Phase::Open if exited => {
-                let turns = self.lanes.values().flat_map(|lane| &lane.turns);
-                for turn in turns {
-                    self.steps.push(turn.ended("agent_exited"));
+                for returns in self.ended("agent_exited") {
+                    self.steps.push(returns);
                 }
                 self.closed();
             }
@@ -343,14 +346,23 @@ impl Play<'_> {
         }
         self.steps.push(Line::new("want_eof", true));
         let returns = Line::new("returns", "close").with("ok", json!({}));
-        let turns = self.lanes.values().flat_map(|lane| &lane.turns);
-        let mut ends: Vec<Value> = turns.map(|turn| turn.ended("closed").to_value()).collect();
+        let ends = self.ended("closed");
+        let mut ends: Vec<Value> = ends.iter().map(Line::to_value).collect();
         if ends.is_empty() {
             self.steps.push(returns);
         } else {
             ends.push(returns.to_value());
             self.steps.push(Line::new("any_order", ends));
         }
+    }
+
+    /// The steps with which all calls return that the end of the agent fails.
+    fn ended(&self, kind: &str) -> Vec<Line> {
+        let lanes = self.opening.iter();
+        let lanes = lanes
+            .map(|call| Line::new("returns", call.as_str()).with("err", json!({"kind": kind})));
+        let turns = self.lanes.values().flat_map(|lane| &lane.turns);
+        lanes.chain(turns.map(|turn| turn.ended(kind))).collect()
     }
 
     /// The host closes an agent that is gone.

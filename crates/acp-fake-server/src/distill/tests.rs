@@ -235,6 +235,16 @@ fn the_end_of_the_agent_fails_what_runs() {
 }
 
 #[test]
+fn a_lane_that_never_opens_fails_with_the_agent() {
+    let mut lines = opened();
+    let again = NEW[0].1.replace("\"id\":1", "\"id\":9");
+    lines.push(("c2a", again));
+    let text = both(&lines);
+    let ends = r#"{"any_order":[{"returns":"lane1","err":{"kind":"closed"}},{"returns":"close","ok":{}}]}"#;
+    assert_eq!(text.last().unwrap(), ends);
+}
+
+#[test]
 fn a_start_that_fails_is_all_that_is_played() {
     let lines: Vec<_> = INIT.into_iter().chain([NEW[0]]).collect();
     let mut lines: Vec<_> = lines

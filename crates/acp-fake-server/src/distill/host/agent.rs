@@ -89,6 +89,7 @@ impl Play<'_> {
             Ok(result) => result,
             Err(error) if call == "load" => return self.fail(rejected(error)),
             Err(error) => {
+                self.opening.retain(|it| it != call);
                 let error = rejected(error);
                 return self
                     .steps
@@ -113,6 +114,7 @@ impl Play<'_> {
         let Some(lane) = self.lanes.get(session) else {
             return;
         };
+        self.opening.retain(|call| *call != lane.call);
         let step = Line::new("returns", lane.call.as_str());
         self.steps.push(step.with(
             "ok",
