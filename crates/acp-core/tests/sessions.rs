@@ -10,8 +10,8 @@ mod warm;
 use std::time::{Duration, Instant};
 
 use acp_core::{
-    Connection, ConnectionOptions, Event, GenerateError, GenerateRequest, LaneId, Output,
-    PermissionDecision, PermissionPolicy, TurnOptions,
+    Connection, ConnectionOptions, Event, GenerateError, GenerateRequest, LaneId, LoadError,
+    Output, PermissionDecision, PermissionPolicy, TurnOptions,
 };
 use serde_json::{Value, json};
 use warm::{Seen, drain, start, warm};
@@ -160,6 +160,9 @@ fn the_time_that_the_host_takes_is_none_of_the_agent_s() {
     assert_eq!(asks_host(&mut connection, &mut seen, at(40)), 3);
     let asked = *seen.asked.last().unwrap();
     connection.answer_permission(asked, PermissionDecision::Cancelled, at(60));
+    connection.handle_timeout(at(64));
+    drain(&mut connection, &mut seen);
+    assert!(!cancelled(&seen));
     connection.handle_timeout(at(65));
     drain(&mut connection, &mut seen);
     assert!(cancelled(&seen));
@@ -276,4 +279,54 @@ fn nothing_is_due_after_a_turn_that_a_refusal_ended_at_once() {
     // A refusal without text is no answer that may be late.
     assert_eq!(seen.turns[&turn][0].as_ref().unwrap_err().kind(), "refused");
     assert!(matches!(connection.poll_output(), Output::Wait(None)));
+}
+
+#[test]
+fn a_lane_takes_turns_once_it_is_open() {
+    let now = start();
+    let mut connection = Connection::new(ConnectionOptions::new("/w"), now);
+    let lane = connection.open_lane(now);
+    let request = GenerateRequest::user("hi");
+    for line in [
+        r#"{"id":1,"result":{"protocolVersion":1}}"#,
+        r#"{"id":2,"result":{"sessionId":"s1"}}"#,
+    ] {
+        let early = connection.prompt(lane, &request, TurnOptions::default(), now);
+        assert_eq!(early.unwrap_err().kind(), "invalid_options");
+        connection.handle_line(line.as_bytes(), now);
+    }
+    assert!(
+        connection
+            .prompt(lane, &request, TurnOptions::default(), now)
+            .is_ok()
+    );
+}
+
+#[test]
+fn a_start_that_takes_too_long_names_what_it_waited_for() {
+    let now = start();
+    let waited_for = |answers: &[&str]| {
+        let mut options = ConnectionOptions::new("/w");
+        options.mode = Some("plan".to_owned());
+        let mut connection = Connection::new(options, now);
+        connection.open_lane(now);
+        for line in answers {
+            connection.handle_line(line.as_bytes(), now);
+        }
+        connection.handle_timeout(now + Duration::from_secs(120));
+        loop {
+            match connection.poll_output() {
+                Output::Event(Event::LaneFailed(_, LoadError::StartupTimeout { method, .. })) => {
+                    return method;
+                }
+                Output::Wait(_) => panic!("it does not fail"),
+                _ => {}
+            }
+        }
+    };
+    let initialized = r#"{"id":1,"result":{"protocolVersion":1}}"#;
+    let opened = r#"{"id":2,"result":{"sessionId":"s1"}}"#;
+    assert_eq!(waited_for(&[]), "initialize");
+    assert_eq!(waited_for(&[initialized]), "session/new");
+    assert_eq!(waited_for(&[initialized, opened]), "session/set_mode");
 }

@@ -1,226 +1,12 @@
 //! State policies, on the engine alone with an agent that remembers: whatever the host asks, in whatever
 //! order, what the session holds after a turn is the host's request and the answer, and nothing else.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "helpers of tests, outside of test functions; an instant to begin with cannot be had otherwise"
-)]
+mod rig;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
-
-use acp_core::{
-    Connection, ConnectionOptions, Event, GenerateRequest, GenerateResponse, LaneId, Message,
-    Output, StatePolicy, TurnId, TurnOptions, render_text,
-};
+use acp_core::{Event, GenerateRequest, Message, Output, StatePolicy};
 use proptest::prelude::*;
-use serde_json::{Value, json};
-
-/// An agent with real sessions, which answers at once or when it is told to.
-#[derive(Default)]
-struct Agent {
-    /// What each session was sent and has answered, as lines of a prompt.
-    sessions: BTreeMap<String, Vec<String>>,
-    /// The highest number of sessions that were open at once.
-    most_open: usize,
-    opened: usize,
-    closes: bool,
-    /// How the next prompts end; well, if nothing is said.
-    outcomes: VecDeque<Outcome>,
-    /// How the next sessions open; well, if nothing is said.
-    openings: VecDeque<bool>,
-    /// Lines on their way to the client.
-    lines: VecDeque<String>,
-    answers: usize,
-    prompts: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Outcome {
-    Well,
-    /// An error, after text.
-    Error,
-    Refusal,
-    /// `end_turn` without text.
-    Empty,
-    /// `max_tokens`, with text.
-    Cut,
-}
-
-impl Agent {
-    fn take(&mut self, line: &[u8]) {
-        let line: Value = serde_json::from_slice(line).unwrap();
-        let (id, params) = (&line["id"], &line["params"]);
-        match line["method"].as_str().unwrap() {
-            "initialize" => {
-                let close = if self.closes {
-                    json!({"close": {}})
-                } else {
-                    json!({})
-                };
-                let capabilities = json!({"sessionCapabilities": close});
-                self.answer(
-                    id,
-                    json!({"protocolVersion": 1, "agentCapabilities": capabilities}),
-                );
-            }
-            "session/new" if self.openings.pop_front() == Some(false) => {
-                self.fail(id);
-            }
-            "session/new" => {
-                self.opened += 1;
-                let name = format!("s{}", self.opened);
-                self.answer(id, json!({"sessionId": name}));
-                self.sessions.insert(name, Vec::new());
-                self.most_open = self.most_open.max(self.sessions.len());
-            }
-            "session/close" => {
-                self.sessions
-                    .remove(params["sessionId"].as_str().unwrap())
-                    .unwrap();
-                self.answer(id, json!({}));
-            }
-            "session/prompt" => self.prompt(id, params),
-            method => panic!("{method}"),
-        }
-    }
-
-    fn prompt(&mut self, id: &Value, params: &Value) {
-        let session = params["sessionId"].as_str().unwrap().to_owned();
-        let prompt = params["prompt"][0]["text"].as_str().unwrap().to_owned();
-        self.prompts.push(prompt.clone());
-        let held = self.sessions.get_mut(&session).unwrap();
-        held.push(prompt);
-        self.answers += 1;
-        let text = format!("answer {}", self.answers);
-        let outcome = self.outcomes.pop_front().unwrap_or(Outcome::Well);
-        if outcome != Outcome::Empty {
-            held.push(format!("assistant: {text}"));
-            let update = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
-            let params = json!({"sessionId": session, "update": update});
-            let chunk = json!({"jsonrpc": "2.0", "method": "session/update", "params": params});
-            self.lines.push_back(chunk.to_string());
-        }
-        let reason = match outcome {
-            Outcome::Error => return self.fail(id),
-            Outcome::Refusal => "refusal",
-            Outcome::Well | Outcome::Empty => "end_turn",
-            Outcome::Cut => "max_tokens",
-        };
-        self.answer(id, json!({"stopReason": reason}));
-    }
-
-    fn answer(&mut self, id: &Value, result: Value) {
-        let line = json!({"jsonrpc": "2.0", "id": id, "result": result});
-        self.lines.push_back(line.to_string());
-    }
-
-    fn fail(&mut self, id: &Value) {
-        let error = json!({"code": -32603, "message": "e"});
-        let line = json!({"jsonrpc": "2.0", "id": id, "error": error});
-        self.lines.push_back(line.to_string());
-    }
-}
-
-/// A host with one lane, and its agent.
-struct Host {
-    connection: Connection,
-    agent: Agent,
-    lane: LaneId,
-    now: Instant,
-    ended: BTreeMap<TurnId, Option<GenerateResponse>>,
-}
-
-impl Host {
-    fn new(policy: StatePolicy, change: impl FnOnce(&mut ConnectionOptions), agent: Agent) -> Host {
-        let now = Instant::now();
-        let mut options = ConnectionOptions::new("/w");
-        options.state = policy;
-        change(&mut options);
-        let mut connection = Connection::new(options, now);
-        let lane = connection.open_lane(now);
-        let ended = BTreeMap::new();
-        let mut host = Host {
-            connection,
-            agent,
-            lane,
-            now,
-            ended,
-        };
-        host.settle();
-        host
-    }
-
-    /// Lets both sides talk until nothing is left to say, the time that it takes included.
-    fn settle(&mut self) {
-        for _ in 0..20 {
-            self.exchange();
-            self.now += Duration::from_millis(300);
-            self.connection.handle_timeout(self.now);
-        }
-    }
-
-    /// Lets both sides talk until nothing is left to say at this instant.
-    fn exchange(&mut self) {
-        loop {
-            match self.connection.poll_output() {
-                Output::Send(line) => self.agent.take(&line),
-                Output::Event(Event::TurnEnded(id, result)) => {
-                    assert!(self.ended.insert(id, result.ok()).is_none());
-                }
-                Output::Event(_) => {}
-                Output::Wait(_) => match self.agent.lines.pop_front() {
-                    Some(line) => self.connection.handle_line(line.as_bytes(), self.now),
-                    None => return,
-                },
-                output => panic!("{output:?}"),
-            }
-        }
-    }
-
-    fn start(&mut self, request: &GenerateRequest) -> TurnId {
-        let options = TurnOptions::default();
-        self.connection
-            .prompt(self.lane, request, options, self.now)
-            .unwrap()
-    }
-
-    fn generate(&mut self, messages: &[Message]) -> Option<String> {
-        let turn = self.start(&GenerateRequest::new(messages));
-        self.settle();
-        self.ended[&turn].clone().map(|response| response.content)
-    }
-
-    /// What the lane's session holds, one message a line.
-    fn held(&self) -> Vec<String> {
-        let session = &self.connection.session(self.lane).unwrap().session_id;
-        let held = self
-            .agent
-            .sessions
-            .get(session)
-            .cloned()
-            .unwrap_or_default();
-        held.iter()
-            .flat_map(|text| text.split('\n'))
-            .map(str::to_owned)
-            .collect()
-    }
-}
-
-/// What a host sees of a conversation, one message a line.
-fn lines(messages: &[Message]) -> Vec<String> {
-    let text = render_text(&GenerateRequest::new(messages));
-    let (lines, _) = text.rsplit_once('\n').unwrap();
-    lines.split('\n').map(str::to_owned).collect()
-}
-
-fn agent() -> Agent {
-    Agent {
-        closes: true,
-        ..Agent::default()
-    }
-}
+use rig::{Agent, Host, Outcome, agent, lines};
+use serde_json::Value;
 
 #[test]
 fn a_conversation_that_grows_is_sent_bit_by_bit() {
@@ -406,6 +192,58 @@ fn closing_a_lane_closes_its_spare() {
     host.connection.close_lane(host.lane, host.now);
     host.settle();
     assert_eq!(host.agent.sessions.len(), 0);
+}
+
+#[test]
+fn a_spare_takes_nothing_from_a_lane_that_is_opened_after_it() {
+    let mut host = Host::new(StatePolicy::VerifiedDelta, |_| {}, agent());
+    host.generate(&[Message::user("one?")]).unwrap();
+    let other = host.connection.open_lane(host.now);
+    host.settle();
+    let theirs = host.connection.session(other).unwrap().session_id.clone();
+    assert_eq!(host.agent.opened, 3);
+    // The spare is used, and it is not theirs.
+    host.generate(&[Message::user("two?")]).unwrap();
+    assert_ne!(
+        host.connection.session(host.lane).unwrap().session_id,
+        theirs
+    );
+    assert_eq!(host.connection.session(other).unwrap().session_id, theirs);
+    assert!(host.agent.sessions[&theirs].is_empty());
+    assert_eq!(host.agent.opened, 4, "the next spare");
+}
+
+#[test]
+fn no_spare_is_opened_while_a_turn_could_use_the_agent() {
+    let mut host = Host::new(StatePolicy::VerifiedDelta, |_| {}, agent());
+    let first = host.start(&GenerateRequest::user("one?"));
+    let messages = [
+        Message::user("one?"),
+        Message::assistant("answer 1"),
+        Message::user("two?"),
+    ];
+    host.start(&GenerateRequest::new(messages));
+    let mut sent = Vec::new();
+    loop {
+        match host.connection.poll_output() {
+            Output::Send(line) => {
+                let line_sent: Value = serde_json::from_slice(&line).unwrap();
+                sent.push(line_sent["method"].as_str().unwrap().to_owned());
+                // The agent takes its time over the second.
+                if sent.len() == 1 {
+                    host.agent.take(&line);
+                }
+            }
+            Output::Event(Event::TurnEnded(id, _)) => assert_eq!(id, first),
+            Output::Event(_) => {}
+            Output::Wait(_) => match host.agent.lines.pop_front() {
+                Some(line) => host.connection.handle_line(line.as_bytes(), host.now),
+                None => break,
+            },
+            output => panic!("{output:?}"),
+        }
+    }
+    assert_eq!(sent, ["session/prompt", "session/prompt"]);
 }
 
 /// What a host may do with its conversation between two turns.
