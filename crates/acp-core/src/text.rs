@@ -172,6 +172,7 @@ mod tests {
                 r#"["\ufffdx\ufffd\ud83d\ude00"]"#,
             ),
             (r#"["\\\ud83dé"]"#, r#"["\\\ufffdé"]"#),
+            (r#"["\u00e9\ud83d"]"#, r#"["\u00e9\ufffd"]"#),
         ] {
             assert_eq!(without_lone_surrogates(broken), repaired);
             assert!(serde_json::from_str::<serde_json::Value>(repaired).is_ok());

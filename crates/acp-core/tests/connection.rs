@@ -221,8 +221,10 @@ fn a_host_can_look_at_the_agent_and_at_the_text_so_far() {
     let update = r#"{"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"He"}}}}"#;
     connection.handle_line(update.as_bytes(), now);
     assert_eq!(connection.turn_text(turn), Some("He"));
+    assert_eq!(connection.running(lane), Some(turn));
     connection.handle_line(br#"{"id":3,"result":{"stopReason":"end_turn"}}"#, now);
     assert_eq!(connection.turn_text(turn), None);
+    assert_eq!(connection.running(lane), None);
 }
 
 /// A line of the agent that is an update of this session.

@@ -228,6 +228,15 @@ fn lines_wait_for_the_step_that_takes_them() {
         "the request initialize was wanted, and something else came"
     );
     assert_eq!(early.got.as_deref(), Some(CANCEL));
+    let another = r#"{"jsonrpc":"2.0","method":"$/cancel","params":{"sessionId":"s1"}}"#;
+    let another = fails(
+        &steps,
+        &[Start, Line(INIT), Line(another), Ok("load", json!({}))],
+    );
+    assert!(
+        another.message.contains("session/cancel was wanted"),
+        "{another}"
+    );
     let other = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s2"}}"#;
     let other = fails(
         &steps,
