@@ -57,6 +57,11 @@ impl Link {
         Ok(new)
     }
 
+    /// Whether nothing takes the place of a process any more.
+    pub(super) fn is_closed(&self) -> bool {
+        lock(&self.state).closed
+    }
+
     pub(super) fn turn_options(&self) -> TurnOptions {
         self.options.turn
     }

@@ -70,7 +70,7 @@ impl Lane {
             .map_err(|error| error.into_turn(String::new()))?;
         let changed = Arc::new(Condvar::new());
         let mut core = lock(&shared.core);
-        if core.retired {
+        if core.retired && !self.link.is_closed() {
             // Somebody else has found meanwhile that it is time for a new process.
             drop(core);
             return self.start(request, options);
@@ -144,7 +144,7 @@ impl Bound {
     fn open(link: &Link) -> Result<Self, LoadError> {
         let shared = link.live()?;
         let mut core = lock(&shared.core);
-        if core.retired {
+        if core.retired && !link.is_closed() {
             drop(core);
             return Self::open(link);
         }
