@@ -62,7 +62,11 @@ impl Badge {
         let (left, right) = (width(LABEL), width(&self.message));
         let total = left + right;
         let title = format!("{LABEL} of {}: {}", self.port, self.message);
-        let title = title.replace('&', "&amp;").replace('<', "&lt;");
+        let title = title
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;");
         // `textLength` makes the text fit, whatever font there is.
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" aria-label="{title}">

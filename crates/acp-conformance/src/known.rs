@@ -41,6 +41,12 @@ impl Known {
             if entry.reason.trim().is_empty() {
                 return Err(KnownError::NoReason(entry.fixture));
             }
+            if let Some(link) = &entry.link
+                && !link.starts_with("https://")
+                && !link.starts_with("http://")
+            {
+                return Err(KnownError::Link(entry.fixture));
+            }
             if let Some(earlier) = entries.insert(entry.fixture.clone(), entry) {
                 return Err(KnownError::Twice(earlier.fixture));
             }
@@ -71,6 +77,9 @@ pub enum KnownError {
     /// An entry says nothing about why.
     #[error("the entry for {0} has an empty reason")]
     NoReason(String),
+    /// A link is no address of a page.
+    #[error("the link of the entry for {0} does not begin with https:// or http://")]
+    Link(String),
     /// Two entries name one transcript.
     #[error("{0} is listed twice")]
     Twice(String),
@@ -103,6 +112,10 @@ mod tests {
             (
                 entry.replace("late", " "),
                 "the entry for turn/one has an empty reason",
+            ),
+            (
+                format!("{entry}link = 'javascript:alert(1)'\n"),
+                "the link of the entry for turn/one does not begin with https://",
             ),
             (
                 entry.replace("reason", "because"),

@@ -67,6 +67,14 @@ impl Port {
             path: known_path,
             source: Box::new(source),
         })?;
+        // It names files, anchors and columns.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if file.name.is_empty() || file.name.starts_with('.') || !file.name.chars().all(plain) {
+            return Err(PortError::Name {
+                path,
+                name: file.name,
+            });
+        }
         let mut command = file.command;
         let Some(program) = command.first_mut() else {
             return Err(PortError::NoCommand { path });
@@ -183,6 +191,17 @@ pub enum PortError {
         /// The cause.
         source: Box<KnownError>,
     },
+    /// The name cannot be that of a file.
+    #[error(
+        "{}: the name {name:?} has other characters than letters, digits, `.`, `_` and `-`, or begins with `.`",
+        path.display()
+    )]
+    Name {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        name: String,
+    },
     /// `command` is an empty list.
     #[error("{}: `command` is empty", path.display())]
     NoCommand {
@@ -271,6 +290,13 @@ mod tests {
             fs::write(dir.path().join("port.toml"), text).unwrap();
             let error = Port::load(dir.path()).unwrap_err().to_string();
             assert!(error.contains(want), "{error}");
+        }
+        for name in ["", "../x", ".x", "a b", "a\"b", "é"] {
+            let text =
+                format!("name = {name:?}\nlanguage = 'l'\ntier = 'client'\ncommand = ['d']\n");
+            fs::write(dir.path().join("port.toml"), text).unwrap();
+            let error = Port::load(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("has other characters"), "{error}");
         }
         let error = Port::load(&dir.path().join("none")).unwrap_err();
         assert!(error.to_string().starts_with("failed to read"), "{error}");

@@ -318,7 +318,8 @@ impl Connection {
     /// ([`ConnectionOptions::max_given_up_sessions`]): the time to replace its process.
     pub fn is_worn_out(&self) -> bool {
         let limit = self.options.max_given_up_sessions;
-        limit.is_some_and(|limit| self.unclosed >= limit)
+        // At least one, or no process would ever be of use.
+        limit.is_some_and(|limit| self.unclosed >= limit.max(1))
             && self.turns.is_empty()
             && !self.lanes.values().any(Lane::opens_first)
     }

@@ -122,7 +122,19 @@ impl Secrets {
             return self.mask(line);
         };
         let login = message["method"] == "authenticate";
-        if !mask_members(&mut message["params"], login) {
+        let mut masked = false;
+        for member in ["params", "result"] {
+            if let Some(value) = message.get_mut(member) {
+                masked |= mask_members(value, login);
+            }
+        }
+        // A secret may stand in the line in another spelling than its own.
+        if line.contains('\\') {
+            let plain = self.mask_value(message.clone());
+            masked |= plain != message;
+            message = plain;
+        }
+        if !masked {
             return self.mask(line);
         }
         Cow::Owned(self.mask(&message.to_string()).into_owned())
@@ -235,6 +247,37 @@ mod tests {
         ] {
             assert_eq!(mask(text), masked);
             assert_eq!(mask(masked), masked, "masking twice changes nothing");
+        }
+    }
+
+    #[test]
+    fn any_json_on_a_line_is_masked() {
+        let mut secrets = Secrets::default();
+        secrets.add("correct\"horse/é");
+        for line in [
+            "42",
+            "true",
+            "null",
+            "\"x\"",
+            "[1]",
+            "[{}]",
+            "{}",
+            r#"{"params":7}"#,
+        ] {
+            assert_eq!(secrets.mask_line(line), line);
+        }
+        for line in [
+            r#"{"params":{"a":"correct\"horse/é"}}"#,
+            r#"{"params":{"a":"correct\"horse\/\u00e9"}}"#,
+            r#"{"result":{"a":["correct\"horse/\u00e9"]}}"#,
+            r#"["correct\"horse/é"]"#,
+            r#"{"result":{"env":[{"name":"N","value":"v"}]}}"#,
+        ] {
+            let masked = secrets.mask_line(line);
+            assert!(
+                masked.contains("[masked]") && !masked.contains("horse"),
+                "{masked}"
+            );
         }
     }
 

@@ -246,6 +246,60 @@ fn no_spare_is_opened_while_a_turn_could_use_the_agent() {
     assert_eq!(sent, ["session/prompt", "session/prompt"]);
 }
 
+#[test]
+fn a_session_that_holds_more_than_the_host_knows_is_not_used_again() {
+    let mut host = Host::new(StatePolicy::VerifiedDelta, |_| {}, agent());
+    host.generate(&[Message::user("one?")]).unwrap();
+    let session = host
+        .connection
+        .session(host.lane)
+        .unwrap()
+        .session_id
+        .clone();
+    let late = serde_json::json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session,
+        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "and"}}}});
+    host.connection
+        .handle_line(late.to_string().as_bytes(), host.now);
+    let messages = [
+        Message::user("one?"),
+        Message::assistant("answer 1"),
+        Message::user("two?"),
+    ];
+    host.generate(&messages).unwrap();
+    assert_eq!(host.agent.prompts[1], lines(&messages).join("\n"));
+}
+
+#[test]
+fn a_greeting_does_not_use_a_session_up() {
+    let mut host = Host::new(StatePolicy::FreshSession, |_| {}, agent());
+    let session = host
+        .connection
+        .session(host.lane)
+        .unwrap()
+        .session_id
+        .clone();
+    let greeting = serde_json::json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session,
+        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hi."}}}});
+    host.connection
+        .handle_line(greeting.to_string().as_bytes(), host.now);
+    assert!(host.generate(&[Message::user("one?")]).is_some());
+}
+
+#[test]
+fn a_session_that_comes_again_is_not_one_that_was_never_used() {
+    for (closes, taken) in [(true, true), (false, false)] {
+        let agent = Agent {
+            closes,
+            one_name: true,
+            ..Agent::default()
+        };
+        let without = |options: &mut acp_core::ConnectionOptions| options.spare_session = false;
+        let mut host = Host::new(StatePolicy::FreshSession, without, agent);
+        host.generate(&[Message::user("one?")]).unwrap();
+        assert_eq!(host.generate(&[Message::user("two?")]).is_some(), taken);
+    }
+}
+
 /// What a host may do with its conversation between two turns.
 #[derive(Debug, Clone)]
 enum Change {

@@ -26,6 +26,9 @@ use crate::{
 /// knows the method, and all answer it, as they must.
 const FENCE: &str = "_acp-conformance/fence";
 
+/// Lines of the agent that are read ahead of the check.
+const LINES_AHEAD: usize = 1024;
+
 /// Why a check ends early.
 #[derive(Debug)]
 pub(super) enum Stop {
@@ -120,7 +123,8 @@ impl Agent {
                 }
             }
         })?;
-        let (from_agent, lines) = mpsc::channel();
+        // A flood waits in the pipe, not in our memory.
+        let (from_agent, lines) = mpsc::sync_channel(LINES_AHEAD);
         named("agent-stdout", move || {
             let mut stdout = BufReader::new(stdout);
             while let Some(line) = read_line(&mut stdout) {
@@ -285,7 +289,11 @@ impl Agent {
     /// The next message, or `None` at the deadline. Lines that are no messages are noted as faults.
     fn next(&mut self, deadline: Instant) -> Result<Option<Message>, Stop> {
         loop {
+            // Looked at each time: an agent that floods has always something more.
             let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
             match self.stdout.recv_timeout(left) {
                 Ok(line) => {
                     if let Some(message) = self.read(&line) {

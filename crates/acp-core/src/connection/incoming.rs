@@ -94,7 +94,11 @@ impl Connection {
             if update.kind == "agent_message_chunk" {
                 lane.outside_turn += 1;
                 // Before the first turn it is a replay of history, not a late answer.
-                self.late_seen |= lane.turns_done > 0;
+                if lane.turns_done > 0 {
+                    self.late_seen = true;
+                    // The session now holds what no request of the host will.
+                    lane.history = None;
+                }
             }
             return;
         };

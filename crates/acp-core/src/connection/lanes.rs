@@ -221,8 +221,11 @@ impl Connection {
     /// Whether a session that the agent has opened can be used: no lane uses it, and no cancelled turn may
     /// still write into it.
     pub(super) fn claim_session(&mut self, session_id: &str) -> bool {
-        let stale =
-            |given_up: &GivenUp| given_up.session_id == session_id && given_up.ignored_cancel;
+        // Nor is one that was used and not closed a session that was never used.
+        let used = self.holds_requests() && !self.agent.close_session;
+        let stale = |given_up: &GivenUp| {
+            given_up.session_id == session_id && (given_up.ignored_cancel || used)
+        };
         if self.lane_of_session.contains_key(session_id) || self.given_up.iter().any(stale) {
             return false;
         }

@@ -73,6 +73,8 @@ impl Connection {
         let Some(lane) = self.lanes.get_mut(&lane) else {
             return;
         };
+        // What of an answer is no text is not in the host's store.
+        let answer = answer.filter(|answer| answer.dropped.non_text == 0);
         let (Some(history), Some(sent), Some(answer)) = (&mut lane.history, sent, answer) else {
             // What a turn that failed has left in the session is anybody's guess.
             lane.history = None;

@@ -24,6 +24,8 @@ pub struct Agent {
     pub most_open: usize,
     pub opened: usize,
     pub closes: bool,
+    /// Whether every session is called the same.
+    pub one_name: bool,
     /// How the next prompts end; well, if nothing is said.
     pub outcomes: VecDeque<Outcome>,
     /// How the next sessions open; well, if nothing is said.
@@ -68,7 +70,8 @@ impl Agent {
             }
             "session/new" => {
                 self.opened += 1;
-                let name = format!("s{}", self.opened);
+                let number = if self.one_name { 0 } else { self.opened };
+                let name = format!("s{number}");
                 self.answer(id, json!({"sessionId": name}));
                 self.sessions.insert(name, Vec::new());
                 self.most_open = self.most_open.max(self.sessions.len());
