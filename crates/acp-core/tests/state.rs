@@ -250,16 +250,7 @@ fn no_spare_is_opened_while_a_turn_could_use_the_agent() {
 fn a_session_that_holds_more_than_the_host_knows_is_not_used_again() {
     let mut host = Host::new(StatePolicy::VerifiedDelta, |_| {}, agent());
     host.generate(&[Message::user("one?")]).unwrap();
-    let session = host
-        .connection
-        .session(host.lane)
-        .unwrap()
-        .session_id
-        .clone();
-    let late = serde_json::json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session,
-        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "and"}}}});
-    host.connection
-        .handle_line(late.to_string().as_bytes(), host.now);
+    host.hears("and");
     let messages = [
         Message::user("one?"),
         Message::assistant("answer 1"),
@@ -272,16 +263,7 @@ fn a_session_that_holds_more_than_the_host_knows_is_not_used_again() {
 #[test]
 fn a_greeting_does_not_use_a_session_up() {
     let mut host = Host::new(StatePolicy::FreshSession, |_| {}, agent());
-    let session = host
-        .connection
-        .session(host.lane)
-        .unwrap()
-        .session_id
-        .clone();
-    let greeting = serde_json::json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session,
-        "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Hi."}}}});
-    host.connection
-        .handle_line(greeting.to_string().as_bytes(), host.now);
+    host.hears("Hi.");
     assert!(host.generate(&[Message::user("one?")]).is_some());
 }
 

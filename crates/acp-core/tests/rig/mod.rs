@@ -197,6 +197,17 @@ impl Host {
         self.ended[&turn].clone().map(|response| response.content)
     }
 
+    /// The agent says something in the lane's session while no turn runs.
+    pub fn hears(&mut self, text: &str) {
+        let session = &self.connection.session(self.lane).unwrap().session_id;
+        let content = json!({"type": "text", "text": text});
+        let update = json!({"sessionUpdate": "agent_message_chunk", "content": content});
+        let params = json!({"sessionId": session, "update": update});
+        let line = json!({"jsonrpc": "2.0", "method": "session/update", "params": params});
+        self.connection
+            .handle_line(line.to_string().as_bytes(), self.now);
+    }
+
     /// What the lane's session holds, one message a line.
     pub fn held(&self) -> Vec<String> {
         let session = &self.connection.session(self.lane).unwrap().session_id;

@@ -70,7 +70,7 @@ impl Cleaner {
     /// From now on these directories have neutral names.
     pub(super) fn hide(&mut self, directories: &Directories) {
         for (place, name) in [
-            (&directories.cwd, "/work"),
+            (&directories.cwd, "/project"),
             (&directories.home, "/home/user"),
             (&directories.temp, "/tmp"),
         ] {
@@ -273,8 +273,8 @@ mod tests {
             temp: Some("/scratch/".to_owned()),
         });
         for (text, want) in [
-            ("/home/me/p/a.txt", "/work/a.txt"),
-            ("/home/me/p", "/work"),
+            ("/home/me/p/a.txt", "/project/a.txt"),
+            ("/home/me/p", "/project"),
             ("/home/me/pq", "/home/user/pq"),
             ("/home/other/x", "/home/user/x"),
             ("/Users/me/x", "/home/user/x"),

@@ -109,7 +109,7 @@ fn a_turn_becomes_a_turn_with_its_host() {
         r#"{"want":"session/new","params":{"cwd":"$abspath","mcpServers":[]},"as":"new1"}"#,
         r#"{"reply":"new1","result":{"sessionId":"s1"}}"#,
         r#"{"returns":"load","ok":{"session_id":{"$oneof":["$absent","s1"]}}}"#,
-        r#"{"raw":"log: s1 in /work\n"}"#,
+        r#"{"raw":"log: s1 in /project\n"}"#,
         r#"{"call":"generate","args":{"messages":[{"role":"user","content":"hi"}]},"as":"g1"}"#,
         r#"{"want":"session/prompt","params":{"sessionId":"s1"},"as":"p1"}"#,
         r#"{"say":["Hel","lo"]}"#,
