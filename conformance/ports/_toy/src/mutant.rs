@@ -258,6 +258,8 @@ mutants! {
     DeltaTrustsQuestions = "delta-trusts-questions",
     DeltaOfRetry = "delta-of-retry",
     DeltaAfterFailure = "delta-after-failure",
+    DeltaAfterLateText = "delta-after-late-text",
+    FreshIdTrusted = "fresh-id-trusted",
 }
 
 #[cfg(test)]

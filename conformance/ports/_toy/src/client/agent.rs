@@ -160,6 +160,10 @@ impl Client {
                 if is_message {
                     lane.outside_turn += u64::from(!broken(Mutant::LateTextNotCounted));
                     self.was_late |= lane.used && !broken(Mutant::LatenessForgotten);
+                    if lane.used && !broken(Mutant::DeltaAfterLateText) {
+                        // It holds what no request will.
+                        lane.history = None;
+                    }
                 }
             }
         }

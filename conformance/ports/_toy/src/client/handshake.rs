@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Client, Pending};
 use crate::mutant::{Mutant, broken};
+use crate::options::State;
 use crate::turn::{Failure, Reply, fields, invalid, rejected};
 use crate::{fail, succeed};
 
@@ -98,7 +99,9 @@ impl Client {
             && !broken(Mutant::SharedSessionAccepted)
             && !broken(Mutant::SessionEachTurn);
         // The turn that was given up in it may still write.
-        let old = self.given_up.contains(&session) && !broken(Mutant::OldSessionUsedAgain);
+        let old = self.given_up.contains(&session)
+            && !broken(Mutant::OldSessionUsedAgain)
+            && !(broken(Mutant::FreshIdTrusted) && self.options.state == State::Fresh);
         if shared || old {
             return self.lane_failed(lane, invalid("session/new"));
         }
