@@ -8,27 +8,28 @@
 mod handshake;
 mod incoming;
 mod lanes;
+mod options;
 mod requests;
 mod state;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{AgentExited, ExitInfo, GenerateError, LoadError};
 use crate::lines::{Line, LineDecoder};
-use crate::permission::{ChoicePolicy, PermissionPolicy, PermissionRequest};
-use crate::protocol::{AgentInfo, Implementation, InitializeRequest, SessionInfo, method};
+use crate::permission::PermissionRequest;
+use crate::protocol::{AgentInfo, InitializeRequest, SessionInfo, method};
 use crate::request::GenerateResponse;
-use crate::secrets::Secrets;
 use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn};
 use crate::wire;
 use lanes::{GivenUp, Lane};
+pub use options::{ConnectionOptions, SETTLE_LIMIT, SETTLE_WINDOW, Settle};
 use requests::Asked;
 pub use state::StatePolicy;
 
@@ -52,103 +53,6 @@ pub struct PermissionId(pub(crate) u64);
 /// One request of a vendor's own that the host was asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey(pub(crate) u64);
-
-/// What the engine needs to know. Times of `None` are off.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ConnectionOptions {
-    /// What this client says of itself in `initialize`.
-    pub client_info: Implementation,
-    /// `cwd` of every session: an absolute path.
-    pub cwd: String,
-    /// `modeId` that every session is set to.
-    pub mode: Option<String>,
-    /// Whether a session that cannot be set to that mode is an error. Otherwise it is noted in
-    /// [`SessionInfo::mode_error`].
-    pub mode_required: bool,
-    /// The method (`methodId`) to log in with if `session/new` wants a login and the agent offers this
-    /// method. It is used once.
-    pub authenticate: Option<String>,
-    /// Who answers permission requests.
-    pub permission: PermissionPolicy,
-    /// What to do with permission requests that are a real choice.
-    pub choices: ChoicePolicy,
-    /// Whether requests whose method begins with `_` are handed to the host
-    /// ([`Event::RequestReceived`]). Otherwise they are refused like any other.
-    pub forward_requests: bool,
-    /// Longest time for `initialize`, and again for opening a session.
-    pub startup_timeout: Option<Duration>,
-    /// Longest time for the agent to end a turn that was cancelled. After it the session is given up
-    /// and the lane's next turn opens another one.
-    pub cancel_grace: Option<Duration>,
-    /// Longest time for the host's own answer to a request of the agent ([`PermissionPolicy::Ask`],
-    /// [`ConnectionOptions::forward_requests`]).
-    pub permission_timeout: Option<Duration>,
-    /// When the end of a turn waits for late text.
-    pub settle: Settle,
-    /// What is masked in traces and in the messages of errors, besides what can be told by its shape.
-    pub secrets: Secrets,
-    /// What of a request goes out, and into which session.
-    pub state: StatePolicy,
-    /// Whether the session that the next turn may need is opened right after an answer, while nobody waits
-    /// for it. Nothing is opened ahead under [`StatePolicy::FullRequest`], which needs no other session.
-    pub spare_session: bool,
-    /// Sessions that were given up and that the agent cannot close, after which its process should be
-    /// replaced: [`Connection::is_worn_out`]. In some agents each one is memory.
-    pub max_given_up_sessions: Option<usize>,
-    /// Longest line read, in bytes. A longer one is dropped and the connection lives on.
-    pub max_line_len: usize,
-    /// Most turns that wait on one lane.
-    pub max_queue: usize,
-}
-
-impl ConnectionOptions {
-    /// The defaults, for sessions in this directory.
-    pub fn new(cwd: impl Into<String>) -> Self {
-        Self {
-            client_info: Implementation::new(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION")),
-            cwd: cwd.into(),
-            mode: None,
-            mode_required: true,
-            authenticate: None,
-            choices: ChoicePolicy::default(),
-            forward_requests: false,
-            permission: PermissionPolicy::default(),
-            startup_timeout: Some(Duration::from_secs(120)),
-            cancel_grace: Some(Duration::from_secs(10)),
-            permission_timeout: Some(Duration::from_secs(60)),
-            settle: Settle::default(),
-            secrets: Secrets::default(),
-            state: StatePolicy::default(),
-            spare_session: true,
-            max_given_up_sessions: Some(64),
-            max_line_len: 64 * 1024 * 1024,
-            max_queue: 1024,
-        }
-    }
-}
-
-/// When the end of a turn waits for text that is late.
-///
-/// Some agents send the last chunks after the response. The wait is [`SETTLE_WINDOW`], begins anew with
-/// each late chunk, and is at most [`SETTLE_LIMIT`] in all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Settle {
-    /// Where there is a reason: the answer is empty, or this agent was late before. It costs an agent
-    /// that is never late nothing.
-    #[default]
-    Adaptive,
-    /// After every turn.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// How long the end of a turn waits for late text.
-pub const SETTLE_WINDOW: Duration = Duration::from_millis(250);
-/// How long it waits in all.
-pub const SETTLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the driver is to do next.
 #[derive(Debug)]
@@ -174,7 +78,7 @@ pub enum Event {
     LaneFailed(LaneId, LoadError),
     /// A turn has ended. Each turn ends exactly once.
     TurnEnded(TurnId, Box<Result<GenerateResponse, GenerateError>>),
-    /// The host decides: [`Connection::answer_permission`]. Only with [`PermissionPolicy::Ask`].
+    /// The host decides: [`Connection::answer_permission`]. Only with [`PermissionPolicy::Ask`](crate::PermissionPolicy::Ask).
     PermissionAsked(PermissionId, PermissionRequest),
     /// The host answers a request of a vendor's own, given with its method and params:
     /// [`Connection::answer_request`]. Only with [`ConnectionOptions::forward_requests`].
