@@ -43,6 +43,7 @@ pub mod known;
 pub mod ledger;
 pub mod limits;
 pub mod log;
+mod markdown;
 pub mod mutants;
 pub mod parity;
 pub mod port;

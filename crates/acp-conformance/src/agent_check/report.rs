@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CHECKS, Row, Verdict};
+use crate::markdown::verbatim;
 
 /// What came of the checks of one agent. As JSON it is what `--json` writes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,7 +81,7 @@ impl Report {
 /// An `ok` has what was seen alone; every other verdict is named.
 #[must_use]
 pub fn table(reports: &[(String, Report)]) -> String {
-    let names: Vec<&str> = reports.iter().map(|(name, _)| name.as_str()).collect();
+    let names: Vec<String> = reports.iter().map(|(name, _)| verbatim(name)).collect();
     let mut lines = vec![
         format!("| check | {} |", names.join(" | ")),
         format!("| --- |{}", " --- |".repeat(names.len())),
@@ -101,12 +102,13 @@ pub fn table(reports: &[(String, Report)]) -> String {
 }
 
 fn cell(entry: &Entry) -> String {
+    let outcome = verbatim(&entry.outcome);
     match entry.verdict {
-        Verdict::Ok => entry.outcome.clone(),
+        Verdict::Ok => outcome,
         Verdict::NotApplicable => entry.verdict.to_string(),
         Verdict::Died => format!("**{}**", entry.verdict),
-        Verdict::Differs => format!("differs: {}", entry.outcome),
-        Verdict::Wrong | Verdict::Timeout => format!("**{}**: {}", entry.verdict, entry.outcome),
+        Verdict::Differs => format!("differs: {outcome}"),
+        Verdict::Wrong | Verdict::Timeout => format!("**{}**: {outcome}", entry.verdict),
     }
 }
 

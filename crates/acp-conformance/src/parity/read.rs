@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::render::{NOT_PLAYED, PASS};
-use crate::verdict::Verdict;
+use crate::{
+    markdown::{split_cells, unescape},
+    verdict::Verdict,
+};
 
 /// The part of a page that only a run can tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,10 +55,10 @@ impl Earlier {
         if name.starts_with("---") {
             return;
         }
-        let port = self.ports.entry(name.to_owned()).or_default();
+        let port = self.ports.entry(unescape(name)).or_default();
         for (title, cell) in header.iter().zip(cells) {
             match *title {
-                "library version" if !cell.is_empty() => port.version = Some((*cell).to_owned()),
+                "library version" if !cell.is_empty() => port.version = Some(unescape(cell)),
                 "capabilities" => {
                     let names = cell.split(", ").filter_map(|one| one.split('`').nth(1));
                     port.lacks = Some(names.map(str::to_owned).collect());
@@ -70,7 +73,7 @@ impl Earlier {
         let id = label(id);
         for (name, cell) in header.iter().zip(cells) {
             if let Some(word) = word(cell) {
-                let port = self.ports.entry((*name).to_owned()).or_default();
+                let port = self.ports.entry(unescape(name)).or_default();
                 port.words.insert(id.to_owned(), word);
             }
         }
@@ -82,7 +85,7 @@ fn cells(line: &str) -> Vec<&str> {
     let inner = line
         .strip_prefix('|')
         .and_then(|line| line.strip_suffix('|'));
-    inner.map_or_else(Vec::new, |inner| inner.split('|').map(str::trim).collect())
+    inner.map_or_else(Vec::new, split_cells)
 }
 
 fn word(cell: &str) -> Option<&'static str> {

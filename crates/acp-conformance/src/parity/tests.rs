@@ -178,7 +178,7 @@ fn the_whole_page() {
         after("## Requirements"),
         r#"| id | level | what a client must do | source | transcripts |
 | --- | --- | --- | --- | --- |
-| <a id="turn-1"></a>TURN-1 | must | Text is text \| never &lt;more>. | contract | [turn/one](#turn--one), [turn/two](#turn--two) |
+| <a id="turn-1"></a>TURN-1 | must | Text is text \| never \<more\>. | contract | [turn/one](#turn--one), [turn/two](#turn--two) |
 | <a id="sess-1"></a>SESS-1 | should | Sessions are kept. | ACP v1 | excluded: nobody asks |"#
     );
 }
@@ -274,6 +274,37 @@ fn the_first_difference_is_told() {
         Some(difference)
     );
     assert_eq!(Difference::between("", "a\n").unwrap().line, 1);
+}
+
+#[test]
+fn the_words_of_a_port_are_shown_as_they_are_and_read_back() {
+    let mut odd = port(
+        "_a_",
+        &KNOWN.replace("answers with `{}`", "gives <b>[x](y)|z`|`"),
+    );
+    odd.language = "c|c++ [old]".into();
+    odd.version = Some("1 | <2> `*".into());
+    let mut first = page(&[odd.clone()]);
+    let cells = cells_of_a().map(|cell| Cell {
+        port: "_a_".into(),
+        ..cell
+    });
+    first.fill(&cells, &[]);
+    let text = first.render(Path::new(FILE), "2026-01-31");
+    for want in [
+        r"| \_a\_ | c\|c++ \[old\] | 1 \| \<2\> \`\* | `client` | 0 | 2 | 1 |",
+        r"| transcript | \_a\_ | what it states |",
+        r"gives \<b\>\[x\](y)\|z`|` ([tracked](https://example.org/1))",
+    ] {
+        assert!(text.contains(want), "{want}\n{text}");
+    }
+    // The version is now one that only the page knows.
+    let mut second = page(&[Port {
+        version: None,
+        ..odd
+    }]);
+    second.carry(&Earlier::parse(&text));
+    assert_eq!(second.render(Path::new(FILE), "2026-01-31"), text);
 }
 
 #[test]
