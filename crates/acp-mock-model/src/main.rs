@@ -1,0 +1,2 @@
+//! The mock model as a program.
+fn main() {}
