@@ -1,7 +1,8 @@
 //! The seam between a host and its models, and the smallest client on the host's side of it.
 
 use crate::error::GenerateError;
-use crate::request::{GenerateRequest, GenerateResponse, Message};
+use crate::message::Message;
+use crate::request::{GenerateRequest, GenerateResponse};
 
 /// A model: a request in, an answer out.
 ///

@@ -162,6 +162,7 @@ compile_error!("acp-core needs process groups and signals, so it runs on Unix on
 // In reading order. The engine:
 mod connection;
 mod lines;
+mod message;
 mod permission;
 mod prompt;
 mod protocol;
@@ -193,6 +194,7 @@ pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
     RejectedClass,
 };
+pub use message::{Content, Message, Part, ToolCall};
 pub use options::LoadOptions;
 pub use permission::{
     ChoicePolicy, PermissionDecision, PermissionOption, PermissionPolicy, PermissionRequest,
@@ -201,8 +203,6 @@ pub use prompt::{SUPERSEDES_MARKER, render_text};
 pub use protocol::{
     AgentInfo, AuthMethod, Implementation, PROTOCOL_VERSION, PromptCapabilities, SessionInfo,
 };
-pub use request::{
-    Content, Dropped, GenerateRequest, GenerateResponse, Message, MessageSpan, Part, StopReason,
-};
+pub use request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, Repair, StopReason};
 pub use secrets::Secrets;
 pub use turn::{IDLE_STRETCH, TurnOptions};

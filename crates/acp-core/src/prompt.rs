@@ -13,35 +13,20 @@
 //!
 //! This is, to the letter, what the ports of the same capability in other languages send.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
+use crate::message::{Content, Message, Part};
 use crate::protocol::{ContentBlock, PromptCapabilities};
-use crate::request::{Content, GenerateRequest, Message, Part};
+use crate::request::GenerateRequest;
 
 /// Begins the line that says which message the prompt is about.
 pub const SUPERSEDES_MARKER: &str = "SUPERSEDES-ALL-PRIOR";
 
-/// The text of a message: its text, or the text of its parts, joined without a separator.
-fn text_of(message: &Message) -> Cow<'_, str> {
-    match &message.content {
-        Content::Text(text) => Cow::Borrowed(text),
-        Content::Parts(parts) => parts
-            .iter()
-            .filter_map(|part| match part {
-                Part::Text(text) => Some(text.as_str()),
-                Part::Other(_) => None,
-            })
-            .collect(),
-    }
-}
-
 /// The parts of a message that are no text.
 fn other_parts(message: &Message) -> impl Iterator<Item = &Value> {
     let parts = match &message.content {
-        Content::Text(_) => &[],
         Content::Parts(parts) => parts.as_slice(),
+        _ => &[],
     };
     parts.iter().filter_map(|part| match part {
         Part::Text(_) => None,
@@ -53,11 +38,11 @@ fn other_parts(message: &Message) -> impl Iterator<Item = &Value> {
 /// marker. Without a user message the marker names the last line.
 pub fn render_text(request: &GenerateRequest) -> String {
     let mut prompt = lines(&request.messages);
-    let with_text = |message: &&Message| !text_of(message).is_empty();
+    let with_text = |message: &&Message| !message.content.text().is_empty();
     let user = |message: &&Message| message.role == "user" && with_text(message);
     let messages = &request.messages;
     let named = match messages.iter().rfind(user) {
-        Some(message) => text_of(message).into_owned(),
+        Some(message) => message.content.text().into_owned(),
         None => messages
             .iter()
             .rfind(with_text)
@@ -76,7 +61,7 @@ pub fn render_text(request: &GenerateRequest) -> String {
 fn lines(messages: &[Message]) -> String {
     let mut text = String::new();
     for message in messages {
-        let content = text_of(message);
+        let content = message.content.text();
         if content.is_empty() {
             continue;
         }

@@ -1,13 +1,13 @@
 //! The vocabulary of a model source: what a host asks and what it gets.
-//!
-//! Messages have the shape of OpenAI chat completions, which is what in-process LLM clients hold.
 
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
-use serde::de::{self, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+use crate::message::{Content, Message, ToolCall};
 
 /// One turn's request: the whole conversation, as stateless model clients send it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,25 @@ use serde_json::Value;
 pub struct GenerateRequest {
     /// The conversation so far, oldest first, ending with what is to be answered.
     pub messages: Vec<Message>,
+    /// The tools that the answer may call, as they are in OpenAI chat completions: objects with the `type`
+    /// `function` and a `function` with `name`, `description` and `parameters`.
+    #[serde(
+        default,
+        deserialize_with = "null_is_empty",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub tools: Vec<Value>,
+    /// Which tools it may or must call, as it is there: `auto`, `none`, `required`, or one function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<Value>,
+    /// The form of the answer's text, as it is there: `{"type":"json_object"}`, or a `json_schema`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<Value>,
+}
+
+/// Some hosts write null for a list that is empty.
+fn null_is_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Value>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl GenerateRequest {
@@ -22,6 +41,7 @@ impl GenerateRequest {
     pub fn new(messages: impl Into<Vec<Message>>) -> Self {
         Self {
             messages: messages.into(),
+            ..Self::default()
         }
     }
 
@@ -29,185 +49,19 @@ impl GenerateRequest {
     pub fn user(text: impl Into<String>) -> Self {
         Self::new([Message::user(text)])
     }
-}
 
-/// One message of the conversation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Message {
-    /// `system`, `user`, `assistant` or `tool`; others are passed on.
-    pub role: String,
-    /// What it says.
-    #[serde(default)]
-    pub content: Content,
-}
-
-impl Message {
-    /// A message with this role.
-    pub fn new(role: impl Into<String>, content: impl Into<Content>) -> Self {
-        Self {
-            role: role.into(),
-            content: content.into(),
-        }
+    /// Sets the tools that the answer may call.
+    #[must_use]
+    pub fn tools(mut self, tools: impl Into<Vec<Value>>) -> Self {
+        self.tools = tools.into();
+        self
     }
 
-    /// A message with the role `system`.
-    pub fn system(text: impl Into<String>) -> Self {
-        Self::new("system", text.into())
-    }
-
-    /// A message with the role `user`.
-    pub fn user(text: impl Into<String>) -> Self {
-        Self::new("user", text.into())
-    }
-
-    /// A message with the role `assistant`.
-    pub fn assistant(text: impl Into<String>) -> Self {
-        Self::new("assistant", text.into())
-    }
-}
-
-/// The content of a message: text, or a list of parts.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Content {
-    /// Plain text. JSON null reads as the empty text.
-    Text(String),
-    /// Parts, of which some may be no text.
-    Parts(Vec<Part>),
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Text(String::new())
-    }
-}
-
-impl From<String> for Content {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<&str> for Content {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<Vec<Part>> for Content {
-    fn from(parts: Vec<Part>) -> Self {
-        Self::Parts(parts)
-    }
-}
-
-/// One part of a message's content.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Part {
-    /// Text.
-    Text(String),
-    /// Anything else, as it came: an object with a `type`.
-    Other(Value),
-}
-
-impl Serialize for Content {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => serializer.serialize_str(text),
-            Self::Parts(parts) => serializer.collect_seq(parts),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct ContentVisitor;
-
-        impl<'de> Visitor<'de> for ContentVisitor {
-            type Value = Content;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text, a list of parts, or null")
-            }
-
-            fn visit_unit<E: de::Error>(self) -> Result<Content, E> {
-                Ok(Content::default())
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Content, E> {
-                Ok(text.into())
-            }
-
-            fn visit_string<E: de::Error>(self, text: String) -> Result<Content, E> {
-                Ok(text.into())
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Content, A::Error> {
-                let mut parts = Vec::new();
-                while let Some(part) = seq.next_element()? {
-                    parts.push(part);
-                }
-                Ok(Content::Parts(parts))
-            }
-        }
-
-        deserializer.deserialize_any(ContentVisitor)
-    }
-}
-
-impl Serialize for Part {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct TextPart<'a> {
-            r#type: &'static str,
-            text: &'a str,
-        }
-        match self {
-            Self::Text(text) => TextPart {
-                r#type: "text",
-                text,
-            }
-            .serialize(serializer),
-            Self::Other(value) => value.serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Part {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PartVisitor;
-
-        impl<'de> Visitor<'de> for PartVisitor {
-            type Value = Part;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a content part, which is an object with a `type`, or text")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Part, E> {
-                Ok(Part::Text(text.to_owned()))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Part, A::Error> {
-                let mut members = serde_json::Map::new();
-                while let Some((key, value)) = map.next_entry::<String, Value>()? {
-                    members.insert(key, value);
-                }
-                match (members.get("type"), members.get("text")) {
-                    (Some(Value::String(kind)), Some(Value::String(text))) if kind == "text" => {
-                        Ok(Part::Text(text.clone()))
-                    }
-                    (Some(Value::String(kind)), _) if kind == "text" => {
-                        Err(de::Error::missing_field("text"))
-                    }
-                    (Some(Value::String(_)), _) => Ok(Part::Other(members.into())),
-                    _ => Err(de::Error::missing_field("type")),
-                }
-            }
-        }
-
-        deserializer.deserialize_any(PartVisitor)
+    /// Sets the form of the answer's text.
+    #[must_use]
+    pub fn response_format(mut self, format: Value) -> Self {
+        self.response_format = Some(format);
+        self
     }
 }
 
@@ -215,8 +69,12 @@ impl<'de> Deserialize<'de> for Part {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GenerateResponse {
-    /// The text of the agent's message chunks, joined in the order of the wire.
+    /// The text of the agent's message chunks, joined in the order of the wire. Where the request has tools
+    /// or a response format it is what the agent's reply says as its content, and may be empty beside tool
+    /// calls.
     pub content: String,
+    /// The tools that the answer calls. The caller runs them and asks again with their results.
+    pub tool_calls: Vec<ToolCall>,
     /// Why the turn ended. Other reasons than these are errors.
     pub stop_reason: StopReason,
     /// What the agent reported as usage in its answer, as it came. Agents name and count things
@@ -226,8 +84,23 @@ pub struct GenerateResponse {
     pub dropped: Dropped,
     /// The messages that [`content`](GenerateResponse::content) is made of, in order: some agents send a
     /// status or a warning as a message of its own before the answer, or the whole answer again after it
-    /// was streamed.
+    /// was streamed. Empty where `content` was taken out of a reply in JSON.
     pub messages: Vec<MessageSpan>,
+    /// The replies before this one that were not in the form that was asked for, so that the agent had to be
+    /// asked again. [`usage`](GenerateResponse::usage) is that of the last reply alone.
+    pub repairs: Vec<Repair>,
+}
+
+/// A reply that was not in the form that was asked for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Repair {
+    /// What was wrong with it, as the agent was told.
+    pub fault: String,
+    /// What the agent reported as its usage, as it came.
+    pub usage: Option<Value>,
+    /// From the prompt to the reply.
+    pub duration: Duration,
 }
 
 /// One message within an answer: the chunks in a row that carry the same `messageId`, or none.
@@ -245,11 +118,30 @@ impl GenerateResponse {
     pub fn text(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
+            tool_calls: Vec::new(),
             stop_reason: StopReason::EndTurn,
             usage: None,
             dropped: Dropped::default(),
             messages: Vec::new(),
+            repairs: Vec::new(),
         }
+    }
+
+    /// An answer that calls these tools, for models that are not ACP agents.
+    pub fn calling(calls: impl Into<Vec<ToolCall>>) -> Self {
+        Self {
+            tool_calls: calls.into(),
+            ..Self::text("")
+        }
+    }
+
+    /// The answer as the next message of the conversation.
+    pub fn to_message(&self) -> Message {
+        let content = match self.content.as_str() {
+            "" if !self.tool_calls.is_empty() => Content::Null,
+            text => Content::from(text),
+        };
+        Message::assistant_calling(content, &self.tool_calls)
     }
 
     /// The text of the last message; all of it if the agent does not tell messages apart.
@@ -361,63 +253,35 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn messages_are_read_in_the_shapes_that_clients_hold() {
-        let read = |content: Value| {
-            serde_json::from_value::<Message>(json!({"role": "user", "content": content}))
-                .map(|message| message.content)
-        };
-        assert_eq!(read(json!("hi")).unwrap(), Content::Text("hi".into()));
-        assert_eq!(read(json!(null)).unwrap(), Content::Text(String::new()));
-        let image = json!({"type": "image_url", "image_url": {"url": "data:x"}});
-        let parts = read(json!([{"type": "text", "text": "a"}, "b", image])).unwrap();
-        assert_eq!(
-            parts,
-            Content::Parts(vec![
-                Part::Text("a".into()),
-                Part::Text("b".into()),
-                Part::Other(image.clone())
-            ])
-        );
-        assert_eq!(
-            serde_json::to_value(&parts).unwrap(),
-            json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, image])
-        );
-        let borrowed: Content = serde_json::from_str(r#""hi""#).unwrap();
-        assert_eq!(borrowed, "hi".into());
-        let absent: Message = serde_json::from_value(json!({"role": "assistant"})).unwrap();
-        assert_eq!(absent, Message::assistant(""));
-        assert_eq!(read(json!([])).unwrap(), Vec::<Part>::new().into());
-        assert_eq!(
-            Message::new("user", vec![Part::Text("a".into())]).content,
-            Content::Parts(vec![Part::Text("a".into())])
-        );
-        assert_eq!(Message::user("a").content, "a".into());
+    fn a_request_is_read_and_written_as_it_is_in_chat_completions() {
         assert_eq!(GenerateRequest::user("a").messages, [Message::user("a")]);
-        for (wrong, wants) in [
-            (json!(7), "text, a list of parts, or null"),
-            (
-                json!([7]),
-                "a content part, which is an object with a `type`, or text",
-            ),
-            (json!([{"type": "text", "text": 7}]), "missing field `text`"),
-            (json!([{"type": 7, "text": "x"}]), "missing field `type`"),
+        let plain = json!({"messages": [{"role": "user", "content": "a"}]});
+        let read = |value: &Value| GenerateRequest::deserialize(value).unwrap();
+        assert_eq!(serde_json::to_value(read(&plain)).unwrap(), plain);
+        let full = json!({
+            "messages": [],
+            "tools": [{"type": "function", "function": {"name": "add"}}],
+            "tool_choice": "auto",
+            "response_format": {"type": "json_object"},
+        });
+        assert_eq!(serde_json::to_value(read(&full)).unwrap(), full);
+        for nothing in [
+            json!({"messages": [], "tools": null, "response_format": null}),
+            json!({"messages": [], "tools": [], "response_format": {"type": "text"}}),
         ] {
-            let error = read(wrong).unwrap_err().to_string();
-            assert!(error.contains(wants), "{error}");
+            assert_eq!(read(&nothing).tools, Vec::<Value>::new());
         }
-        let other = json!({"type": "hologram", "text": "x"});
+    }
+
+    #[test]
+    fn an_answer_is_the_next_message() {
         assert_eq!(
-            read(json!([other])).unwrap(),
-            vec![Part::Other(other)].into()
+            GenerateResponse::text("a").to_message(),
+            Message::assistant("a")
         );
-        for wrong in [
-            json!(7),
-            json!({}),
-            json!([7]),
-            json!([{"text": "x"}]),
-            json!([{"type": "text"}]),
-        ] {
-            assert!(read(wrong.clone()).is_err(), "{wrong}");
-        }
+        let calls = [ToolCall::new("c1", "add", json!({}))];
+        let message = GenerateResponse::calling(calls.clone()).to_message();
+        assert_eq!(message.content, Content::Null);
+        assert_eq!(message.tool_calls(), calls);
     }
 }

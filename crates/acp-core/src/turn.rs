@@ -346,6 +346,8 @@ impl Turn {
         }
         Ok(GenerateResponse {
             content: partial,
+            tool_calls: Vec::new(),
+            repairs: Vec::new(),
             stop_reason,
             usage: result.usage,
             dropped: self.dropped,

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::lanes::{Lane, LaneState};
 use super::{Connection, LaneId, TurnId};
+use crate::message::Message;
 use crate::prompt;
 use crate::protocol::ContentBlock;
-use crate::request::{GenerateRequest, GenerateResponse, Message};
+use crate::request::{GenerateRequest, GenerateResponse};
 
 /// How a request, which is always the whole conversation, meets a session, which remembers.
 ///
