@@ -51,7 +51,12 @@ fn ask(args: &Ask, mut shown: Option<Answer>) -> Result<Asked, Failure> {
     let request = GenerateRequest::user(question(&args.prompt)?);
     let command = AgentCommand::find(&args.start)?;
     let spinner = Spinner::new(format!("starting {}", command.name));
-    let running = Running::spawn(command.options(&args.start, Some(&args.turn)), interrupts)?;
+    let options = command
+        .options(&args.start, Some(&args.turn))
+        .state(args.state.policy.into())
+        // There is no next turn.
+        .spare_session(false);
+    let running = Running::spawn(options, interrupts)?;
     let lane = running.open()?;
     spinner.message("waiting for the answer");
     let result = turn::run(&running, &lane, &request, |text| match &mut shown {

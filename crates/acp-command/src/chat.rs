@@ -19,7 +19,10 @@ pub(crate) fn run(args: &Chat) -> Result<(), Failure> {
     }
     let command = AgentCommand::find(&args.start)?;
     let spinner = Spinner::new(format!("starting {}", command.name));
-    let running = Running::spawn(command.options(&args.start, Some(&args.turn)), interrupts)?;
+    let options = command
+        .options(&args.start, Some(&args.turn))
+        .state(args.state.policy.into());
+    let running = Running::spawn(options, interrupts)?;
     let lane = running.open()?;
     spinner.clear();
     let start = running.agent().startup_time().unwrap_or_default() + lane.open_time();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use acp_core::PermissionPolicy;
+use acp_core::{PermissionPolicy, StatePolicy};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
@@ -94,6 +94,8 @@ pub(crate) struct Ask {
     pub(crate) start: StartArgs,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
+    #[command(flatten)]
+    pub(crate) state: StateArgs,
     /// What is printed on standard output: the text as it comes, or one JSON object at the end.
     ///
     /// Of its `timings`, in milliseconds, `initialize_ms` and `session_ms` are the agent's own
@@ -110,6 +112,8 @@ pub(crate) struct Chat {
     pub(crate) start: StartArgs,
     #[command(flatten)]
     pub(crate) turn: TurnArgs,
+    #[command(flatten)]
+    pub(crate) state: StateArgs,
 }
 
 #[derive(Args)]
@@ -189,6 +193,14 @@ pub(crate) struct TurnArgs {
     pub(crate) deadline: Option<Limit>,
 }
 
+/// What of a conversation goes to the agent.
+#[derive(Args)]
+pub(crate) struct StateArgs {
+    /// What of the conversation goes out with a turn, and into which session.
+    #[arg(long = "state", value_name = "POLICY", value_enum, default_value_t)]
+    pub(crate) policy: State,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Format {
     /// For people.
@@ -215,6 +227,30 @@ impl From<Permission> for PermissionPolicy {
             Permission::FirstAllow => Self::FirstAllow,
             Permission::AllowOnce => Self::AllowOnce,
             Permission::Reject => Self::Reject,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum State {
+    /// All of it, into the same session, which piles up a copy for each turn.
+    #[value(alias = "full_request")]
+    FullRequest,
+    /// All of it, into a session that was never used.
+    #[value(alias = "fresh_session")]
+    FreshSession,
+    /// What is new, where the session holds exactly the rest; otherwise as fresh-session.
+    #[default]
+    #[value(alias = "verified_delta")]
+    VerifiedDelta,
+}
+
+impl From<State> for StatePolicy {
+    fn from(state: State) -> Self {
+        match state {
+            State::FullRequest => Self::FullRequest,
+            State::FreshSession => Self::FreshSession,
+            State::VerifiedDelta => Self::VerifiedDelta,
         }
     }
 }

@@ -110,6 +110,7 @@ fn sigterm_between_turns() {
         r#"
 {"say":"one"}
 {"reply":"prompt","result":{"stopReason":"end_turn"}}
+{"want":"session/new","as":"spare"}
 {"want_eof":true}
 "#,
     );

@@ -122,9 +122,12 @@ fn ctrl_c_ends_the_turn_not_the_chat() {
 {"want_note":"session/cancel","params":{"sessionId":"s1"}}
 {"delay_ms":6500,"note":"longer than a command that is to end may take"}
 {"reply":"prompt","result":{"stopReason":"cancelled"}}
-{"want":"session/prompt","params":{"sessionId":"s1","prompt":[{"type":"text","text":{"$re":"^user: again\n"}}]},"as":"prompt2"}
-{"say":"the end"}
+{"want":"session/new","as":"spare"}
+{"reply":"spare","result":{"sessionId":"s2"}}
+{"want":"session/prompt","params":{"sessionId":"s2","prompt":[{"type":"text","text":"user: again"}]},"as":"prompt2"}
+{"say":"the end","session":"s2"}
 {"reply":"prompt2","result":{"stopReason":"end_turn"}}
+{"want":"session/new","as":"spare2"}
 {"want_eof":true}
 "#,
     );
