@@ -101,7 +101,10 @@ pub fn faults<'a>(mutants: &[Mutant], fixtures: impl IntoIterator<Item = &'a str
         }
     }
     for fixture in fixtures.difference(&named) {
-        faults.push(format!("no mutant is caught by {fixture}"));
+        faults.push(format!(
+            "{fixture} stands in the `caught_by` of no mutant, and what nothing fails states nothing: name it \
+             in mutants.toml under a mutant, a client broken on purpose, that fails it"
+        ));
     }
     faults
 }
@@ -143,7 +146,8 @@ mod tests {
             faults(&mutants, ["turn/two"]),
             [
                 "the mutant deaf names turn/one, which is no transcript",
-                "no mutant is caught by turn/two"
+                "turn/two stands in the `caught_by` of no mutant, and what nothing fails states nothing: name \
+                 it in mutants.toml under a mutant, a client broken on purpose, that fails it"
             ]
         );
     }

@@ -75,11 +75,10 @@ impl Port {
                 name: file.name,
             });
         }
-        let mut command = file.command;
-        let Some(program) = command.first_mut() else {
-            return Err(PortError::NoCommand { path });
-        };
-        if Path::new(program).components().count() > 1 {
+        let mut command = file.command.0;
+        if let Some(program) = command.first_mut()
+            && Path::new(program).components().count() > 1
+        {
             *program = dir.join(&program).to_string_lossy().into_owned();
         }
         Ok(Port {
@@ -89,8 +88,8 @@ impl Port {
             version: file.version,
             command,
             requires: file.requires,
-            setup: file.setup,
-            build: file.build,
+            setup: file.setup.into_iter().map(|words| words.0).collect(),
+            build: file.build.map(|words| words.0),
             env: file.env,
             dir,
             known,
@@ -202,12 +201,6 @@ pub enum PortError {
         /// The name.
         name: String,
     },
-    /// `command` is an empty list.
-    #[error("{}: `command` is empty", path.display())]
-    NoCommand {
-        /// The file.
-        path: PathBuf,
-    },
 }
 
 impl PortError {
@@ -226,14 +219,31 @@ struct File {
     language: String,
     tier: Tier,
     version: Option<String>,
-    command: Vec<String>,
+    command: Words,
     #[serde(default)]
     requires: Vec<String>,
     #[serde(default)]
-    setup: Vec<Vec<String>>,
-    build: Option<Vec<String>>,
+    setup: Vec<Words>,
+    build: Option<Words>,
     #[serde(default)]
     env: BTreeMap<String, String>,
+}
+
+/// A program and its arguments. Read with this type, a list without a program is an error that has the line
+/// of the file.
+#[derive(Deserialize)]
+#[serde(try_from = "Vec<String>")]
+struct Words(Vec<String>);
+
+impl TryFrom<Vec<String>> for Words {
+    type Error = &'static str;
+
+    fn try_from(words: Vec<String>) -> Result<Words, Self::Error> {
+        match words.first() {
+            Some(program) if !program.trim().is_empty() => Ok(Words(words)),
+            _ => Err("a command is a program and its arguments, and here is no program"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -281,7 +291,12 @@ mod tests {
     fn what_cannot_work_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let cases = [
-            ("command = []", "`command` is empty"),
+            ("command = []", "line 4, column 11"),
+            ("command = []", "here is no program"),
+            ("command = ['']", "here is no program"),
+            ("command = ['d']\nsetup = [[]]", "line 5, column 9"),
+            ("command = ['d']\nsetup = [['a'], []]", "here is no program"),
+            ("command = ['d']\nbuild = []", "line 5, column 9"),
             ("command = ['d']\ntires = 4", "unknown field `tires`"),
             ("", "missing field `command`"),
         ];

@@ -103,13 +103,6 @@ impl<'a> Report<'a> {
             push(&mut text, &skipped.port.name, YELLOW);
             let _ = writeln!(text, ": skipped, {}", skipped.why);
         }
-        if self.summary.executed() == 0 {
-            push(
-                &mut text,
-                "no cell was executed, so nothing was shown\n",
-                RED,
-            );
-        }
         text
     }
 

@@ -325,13 +325,24 @@ fn a_known_failure_is_green_until_it_passes() {
 }
 
 #[test]
-fn a_run_that_executes_nothing_is_red() {
+fn a_run_that_executes_nothing_is_2() {
     let setup = Setup::new(RIGHT);
     for filter in ["nothing", "lanes"] {
         let (code, output) = setup.run(&["--port", "ports/sh", "--filter", filter]);
-        assert_eq!(code, 1, "{output}");
+        assert_eq!(code, 2, "{output}");
         assert!(output.contains("no cell was executed"), "{output}");
     }
+    let toml = setup.path("ports/sh/port.toml");
+    let text = fs::read_to_string(&toml).unwrap();
+    fs::write(&toml, text + "requires = ['no-such-tool']\n").unwrap();
+    let (code, output) = setup.run(&["--ports", "ports", "--junit", "junit.xml"]);
+    assert_eq!(code, 2, "{output}");
+    assert!(
+        output.contains("sh: skipped, not in PATH: no-such-tool"),
+        "{output}"
+    );
+    assert!(output.contains("no cell was executed"), "{output}");
+    assert!(setup.path("junit.xml").exists(), "the reports are there");
 }
 
 #[test]
@@ -397,9 +408,12 @@ fn a_port_is_set_up_once_for_each_version() {
     let (code, output) = setup.run(&["--port", "sh", "--ports", "ports"]);
     assert_eq!(code, 2, "{output}");
     assert!(
-        output.contains("not set up; `acp-conformance setup sh` fetches"),
+        output.contains("not set up; `acp-conformance setup sh --ports ports` fetches"),
         "{output}"
     );
+    let (_, output) = setup.run(&["--port", "./ports/sh"]);
+    let want = "not set up; `acp-conformance setup ./ports/sh` fetches";
+    assert!(output.contains(want), "{output}");
     for (flag, want, fetched) in [
         (&[][..], "sh (1): set up in", "x\n"),
         (&[], "sh (1): is set up already", "x\n"),
@@ -437,6 +451,13 @@ fn of_all_ports_those_that_cannot_run_are_skipped_for_all_to_see() {
     let (code, output) = setup.run(&["setup", "all", "--ports", "ports"]);
     assert_eq!(code, 0, "{output}");
     assert!(output.contains(want), "{output}");
+    let (code, output) = setup.run(&["--port", "other", "--ports", "ports"]);
+    assert_eq!(code, 2, "{output}");
+    assert!(
+        output.contains("install no-such-tool or put it in PATH"),
+        "{output}"
+    );
+    assert!(!output.contains("acp-conformance setup"), "{output}");
     let (code, output) = setup.run(&["setup", "other", "--ports", "ports"]);
     assert_eq!(code, 1, "{output}");
     assert!(!setup.path("ports/other/ran").exists());

@@ -11,7 +11,7 @@ use acp_conformance::{
     run::Skipped,
 };
 
-use super::{Fault, flags};
+use super::{Fault, advice, flags};
 
 /// Ports as they are found.
 pub struct Found {
@@ -28,13 +28,16 @@ pub fn ports(wanted: &[String], flags: &flags::Ports, limits: &Limits) -> Result
         ready: Vec::new(),
         skipped: Vec::new(),
     };
-    for port in named(wanted, &flags.ports)? {
+    for (at, port) in named(wanted, &flags.ports)?.into_iter().enumerate() {
         match port.unavailable() {
             None => found.ready.push(port),
             Some(why) if wanted.is_empty() => found.skipped.push(Skipped { port, why }),
             Some(why) => {
+                // Of ports that are asked for there are as many as names.
+                let want = wanted.get(at).unwrap_or(&port.name);
+                let advice = advice::make_available(&why, want, &flags.ports);
                 let name = &port.name;
-                return Err(format!("the port {name} cannot be run: {why}; `acp-conformance setup {name}` fetches what it needs").into());
+                return Err(format!("the port {name} cannot be run: {why}; {advice}").into());
             }
         }
     }

@@ -8,6 +8,9 @@ use std::{
 use acp_conformance::transcripts::Transcripts;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+/// The directory in which this repository keeps its ports.
+pub const PORTS: &str = "conformance/ports";
+
 /// Runs ACP transcripts against any client and prints the parity matrix.
 ///
 /// Exits 0 when all is green, 1 when something is red, and 2 when nothing could be run; 130, 143 or 129
@@ -81,7 +84,7 @@ impl Fixtures {
 #[derive(Debug, Args)]
 pub struct Ports {
     /// The directory in which ports are found by name
-    #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
+    #[arg(long, value_name = "DIR", default_value = PORTS)]
     pub ports: PathBuf,
     /// Do not run the ports' build commands
     #[arg(long)]
@@ -146,7 +149,7 @@ pub struct Setup {
     #[arg(required = true, value_name = "DIR|NAME|all")]
     pub port: Vec<String>,
     /// The directory in which ports are found by name
-    #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
+    #[arg(long, value_name = "DIR", default_value = PORTS)]
     pub ports: PathBuf,
     /// Do it again where it is done already
     #[arg(long)]
@@ -209,7 +212,7 @@ pub struct Ledger {
     #[arg(long, value_name = "DIR", requires = "parity")]
     pub badges: Option<PathBuf>,
     /// The directory in which ports are found
-    #[arg(long, value_name = "DIR", default_value = "conformance/ports")]
+    #[arg(long, value_name = "DIR", default_value = PORTS)]
     pub ports: PathBuf,
 }
 

@@ -50,13 +50,11 @@ pub fn main(flags: flags::Mutants) -> Result<bool, Fault> {
             faults.extend(report(&list[index], &verdicts));
         },
     );
-    if hunted == 0 {
-        faults.push("no mutant was hunted, so nothing was shown".into());
+    let good = conclude(&faults, &format!("{} mutants, {hunted} cells", list.len()));
+    match hunted {
+        0 => Err("no mutant was hunted, so nothing was shown".into()),
+        _ => Ok(good),
     }
-    Ok(conclude(
-        &faults,
-        &format!("{} mutants, {hunted} cells", list.len()),
-    ))
 }
 
 /// Prints what caught the mutant, and returns what should have and did not.

@@ -17,13 +17,10 @@ use acp_conformance::{
 use acp_fake_server::Fixture;
 
 use super::{
-    Fault,
+    Fault, advice,
     find::{self, Found},
     flags, parent_made,
 };
-
-/// What is to be done when a kept file is stale.
-const RENEW: &str = "`cargo xtask conformance --parity` renews it, or --parity FILE --badges DIR with `acp-conformance`";
 
 /// The parity page of a run, as far as it is made.
 pub struct Kept {
@@ -121,9 +118,10 @@ fn complete(page: &mut Page, path: &Path, old: &str) -> String {
 fn stale(path: &Path, difference: Difference<'_>) -> String {
     let shown = |line: Option<&str>| line.unwrap_or("(nothing)").to_owned();
     format!(
-        "{}:{} is stale: {RENEW}\n  is:        {}\n  should be: {}",
+        "{}:{} is stale: {}\n  is:        {}\n  should be: {}",
         path.display(),
         difference.line,
+        advice::renew(),
         shown(difference.is),
         shown(difference.should_be)
     )
@@ -133,7 +131,7 @@ fn stale_badges(page: &Page, dir: &Path) -> Result<Vec<String>, Fault> {
     let mut faults = Vec::new();
     for (path, text) in badges(page, dir) {
         if read(&path)? != text {
-            faults.push(format!("{} is stale: {RENEW}", path.display()));
+            faults.push(format!("{} is stale: {}", path.display(), advice::renew()));
         }
     }
     Ok(faults)

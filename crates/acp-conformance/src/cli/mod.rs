@@ -1,5 +1,6 @@
 //! What each subcommand does.
 
+mod advice;
 mod agent;
 mod bless;
 mod find;
@@ -57,15 +58,20 @@ pub fn main(cli: Cli) -> Result<bool, Fault> {
 
 /// Prints the faults and then the totals.
 fn conclude(faults: &[String], totals: &str) -> bool {
-    for fault in faults {
-        say(format_args!("{ERROR}error:{ERROR:#} {fault}"));
-    }
+    complain(faults);
     let style = if faults.is_empty() { GOOD } else { ERROR };
     say(format_args!(
         "{style}{totals}, {} faults{style:#}",
         faults.len()
     ));
     faults.is_empty()
+}
+
+/// Prints faults to standard error.
+fn complain(faults: &[String]) {
+    for fault in faults {
+        anstream::eprintln!("{ERROR}error:{ERROR:#} {fault}");
+    }
 }
 
 fn stage() -> Result<Stage, Fault> {

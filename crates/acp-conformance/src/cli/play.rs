@@ -13,7 +13,7 @@ use acp_conformance::{
 use acp_fake_server::Fixture;
 
 use super::{
-    ERROR, Fault, create, find, flags, jobs,
+    Fault, complain, create, find, flags, jobs,
     kept::{Kept, today},
     parent_made, say, stage,
 };
@@ -83,8 +83,9 @@ pub fn main(flags: flags::Run) -> Result<bool, Fault> {
     }
     kept.fill(report.cells(), &plan.skipped);
     let faults = kept.settle(&flags.reports)?;
-    for fault in &faults {
-        say(format_args!("{ERROR}error:{ERROR:#} {fault}"));
+    complain(&faults);
+    if report.summary().executed() == 0 {
+        return Err("no cell was executed, so nothing was shown".into());
     }
     Ok(report.summary().is_green() && faults.is_empty())
 }
