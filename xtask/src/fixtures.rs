@@ -13,18 +13,39 @@ pub fn new(root: &Path, id: &str) -> Result<bool, String> {
         .map_err(|error| format!("{}: {error}", path.display()))?;
     println!(
         "\
-wrote fixtures/{id}.jsonl, which passes as it is; now
-  1. say in its title what the client does, and in `covers` which requirement that is
-  2. write its steps (spec/transcript-format.md); what the calls return may stay \"$any\"
+wrote fixtures/{id}.jsonl, a turn that can be played already. To make it yours:
+  1. In its first line, replace the TODO of `title` by what the client does, as one sentence, and the TODO
+     of `covers` by the id of the requirement that it is about; `cargo xtask spec` prints them all.
+  2. Write what the agent does between the lines `want` and `reply` (spec/transcript-format.md has the
+     steps), and leave what the calls return as \"$any\".
   3. cargo xtask fixtures bless {id}
-     fills in what they return, after showing it: is it what it should be?
-  4. name it at its requirement in spec/requirements.toml, and under a mutant in conformance/mutants.toml
-     that it fails, or a new one
-  5. cargo xtask fixtures check
-  6. cargo xtask conformance --filter {id} --mutants
-docs/transcripts.md goes through all of it with an example"
+     plays it, shows what the calls return and offers to write that. Is it what a client must do?
+  4. In spec/requirements.toml, add \"{id}\" to the `fixtures` of that requirement.
+  5. In conformance/mutants.toml, add \"{id}\" to the `caught_by` of a mutant, a client broken on purpose,
+     that gets this wrong. Which do is what
+     cargo xtask conformance --port rust --filter {id} --full
+     prints; if it is none, docs/transcripts.md says how to make one.
+  6. cargo xtask fixtures check
+     fails until 1, 4 and 5 are done, and says what is missing.
+  7. cargo xtask conformance --filter {id} --mutants --parity
+     plays it on every port that is set up and on its mutants, and adds it to the parity page.
+docs/transcripts.md goes through all of it with an example."
     );
     Ok(true)
+}
+
+/// Fails at the first id that is none, or of no transcript: before anything is built.
+pub fn exist(root: &Path, ids: &[String]) -> Result<(), String> {
+    for id in ids {
+        check_id(id)?;
+        let file = format!("fixtures/{id}.jsonl");
+        if !root.join(&file).is_file() {
+            return Err(format!(
+                "there is no transcript {id}: {file} is not there; `cargo xtask conformance --list` names all"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_id(id: &str) -> Result<(), String> {
@@ -100,5 +121,10 @@ mod tests {
         let fixture = acp_fake_server::Fixture::load(&path).unwrap();
         assert_eq!(fixture.id, "area/behaviour");
         assert!(new(dir.path(), "area/behaviour").is_err());
+        let exist = |id: &str| exist(dir.path(), &[id.to_owned()]);
+        assert_eq!(exist("area/behaviour"), Ok(()));
+        for id in ["area/other", "fixtures/area/behaviour.jsonl"] {
+            assert!(exist(id).is_err(), "{id}");
+        }
     }
 }

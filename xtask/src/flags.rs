@@ -17,8 +17,13 @@ pub enum Task {
     /// Check the transcripts, or begin a new one
     #[command(subcommand)]
     Fixtures(Fixtures),
-    /// Check that requirements and transcripts agree, and print the coverage
-    Spec,
+    /// Check that requirements, transcripts, mutants and the parity page agree, and print each requirement with
+    /// what holds it
+    Spec {
+        /// Print also where each comes from, and its transcripts and mutants by name
+        #[arg(long, short)]
+        verbose: bool,
+    },
     /// Run warm agents for a long time and look for what they leave: calls, processes, threads, memory
     Soak {
         /// Repeats a run [default: another one each time]

@@ -2,11 +2,12 @@
 
 mod fixtures;
 mod flags;
+mod root;
 
 use std::{
     env,
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, ExitCode},
 };
 
@@ -25,11 +26,14 @@ fn main() -> ExitCode {
         Task::Conformance(flags) => conformance(&flags),
         Task::Fixtures(Fixtures::Check) => check(),
         Task::Fixtures(Fixtures::Bless { ids, yes }) => bless(&ids, yes),
-        Task::Fixtures(Fixtures::New { id }) => fixtures::new(&root(), &id),
+        Task::Fixtures(Fixtures::New { id }) => {
+            root::find().and_then(|root| fixtures::new(&root, &id))
+        }
         Task::Soak { seed } => soak(seed),
-        Task::Spec => Workspace::find().and_then(|workspace| {
+        Task::Spec { verbose } => Workspace::find().and_then(|workspace| {
             workspace.build(&["acp-conformance"])?;
             let mut ledger = vec!["ledger"];
+            ledger.extend(verbose.then_some("--verbose"));
             ledger.extend(["--parity", PARITY, "--badges", BADGES]);
             workspace.run("acp-conformance", &ledger)
         }),
@@ -118,7 +122,7 @@ fn soak(seed: Option<u64>) -> Result<bool, String> {
         command.args(["--seed", &seed.to_string()]);
     }
     let status = command
-        .current_dir(root())
+        .current_dir(root::find()?)
         .status()
         .map_err(|error| format!("failed to run cargo: {error}"))?;
     Ok(status.success())
@@ -126,6 +130,7 @@ fn soak(seed: Option<u64>) -> Result<bool, String> {
 
 fn bless(ids: &[String], yes: bool) -> Result<bool, String> {
     let workspace = Workspace::find()?;
+    fixtures::exist(&workspace.root, ids)?;
     workspace.build(&["acp-conformance", "port-rust"])?;
     let mut bless = vec!["bless", "--no-build"];
     if yes {
@@ -140,13 +145,7 @@ fn check() -> Result<bool, String> {
     workspace.build(&["acp-conformance", "acp-fake-server"])?;
     // The first names every fault of every file; the second needs files without any.
     Ok(workspace.run("acp-fake-server", &["check", "fixtures"])?
-        && workspace.run("acp-conformance", &["ledger"])?)
-}
-
-/// The workspace's directory.
-fn root() -> PathBuf {
-    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().unwrap_or(xtask).to_owned()
+        && workspace.run("acp-conformance", &["ledger", "--quiet"])?)
 }
 
 /// Where things are built.
@@ -164,7 +163,7 @@ impl Workspace {
             .nth(2)
             .ok_or("this program is in no target directory")?;
         Ok(Workspace {
-            root: root(),
+            root: root::find()?,
             target: target.to_owned(),
         })
     }
@@ -186,8 +185,12 @@ impl Workspace {
     fn run(&self, program: &str, args: &[impl AsRef<std::ffi::OsStr>]) -> Result<bool, String> {
         let file = format!("{program}{}", env::consts::EXE_SUFFIX);
         let mut command = Command::new(self.target.join("debug").join(file));
-        // The ports' own build commands are to build into the same place.
-        command.args(args).env("CARGO_TARGET_DIR", &self.target);
+        // The ports' own build commands are to build into the same place, and advice is to be about this
+        // program.
+        command
+            .args(args)
+            .env("CARGO_TARGET_DIR", &self.target)
+            .env("ACP_CONFORMANCE_ASKED_BY", "cargo xtask");
         self.status(command)
     }
 

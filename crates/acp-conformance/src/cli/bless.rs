@@ -3,32 +3,44 @@
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     slice,
 };
 
 use acp_conformance::{bless, cell::Stage, port::Port, verdict::Verdict};
 use similar::TextDiff;
 
-use super::{ERROR, Fault, find, flags, say, stage};
+use super::{Fault, complain, find, flags, say, stage};
 
 /// Corrects transcripts. False if one needs a change that was not written, or fails for another reason.
 pub fn main(flags: flags::Bless) -> Result<bool, Fault> {
+    let paths: Vec<PathBuf> = flags
+        .ids
+        .iter()
+        .map(|id| flags.fixtures.join(format!("{id}.jsonl")))
+        .collect();
+    // Before anything is built: a name that is mistyped is mistyped at once.
+    for path in &paths {
+        read(path)?;
+    }
     let stage = stage()?;
     let found = find::ports(slice::from_ref(&flags.port), &flags.ports, &stage.limits)?;
     let mut good = true;
-    for id in &flags.ids {
+    for path in &paths {
         for port in &found.ready {
-            let path = flags.fixtures.join(id).with_extension("jsonl");
-            good &= one(&path, port, &stage, flags.yes)?;
+            good &= one(path, port, &stage, flags.yes)?;
         }
     }
     Ok(good)
 }
 
+fn read(path: &Path) -> Result<String, Fault> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
 fn one(path: &Path, port: &Port, stage: &Stage, yes: bool) -> Result<bool, Fault> {
     let file = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("{file}: {error}"))?;
+    let text = read(path)?;
     let blessed = bless::bless(path, &text, port, stage)?;
     if blessed.text != text {
         let diff = TextDiff::from_lines(&text, &blessed.text);
@@ -42,9 +54,9 @@ fn one(path: &Path, port: &Port, stage: &Stage, yes: bool) -> Result<bool, Fault
     }
     if blessed.verdict != Verdict::Pass {
         let verdict = blessed.verdict;
-        say(format_args!(
-            "{ERROR}error:{ERROR:#} {file} does not pass, and nothing is written: {verdict}"
-        ));
+        complain(&[format!(
+            "{file} does not pass, and nothing is written: {verdict}"
+        )]);
         return Ok(false);
     }
     if blessed.text == text {

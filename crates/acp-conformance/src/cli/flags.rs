@@ -39,7 +39,8 @@ pub enum Command {
     ///
     /// Exits 1 when a change was not written, and when a transcript fails for another reason.
     Bless(Bless),
-    /// Check that the transcripts, the requirements and the mutants agree
+    /// Check that the transcripts, the requirements and the mutants agree, and print each requirement with
+    /// what holds it
     Ledger(Ledger),
     /// Check an agent: what it makes of good and of bad input
     ///
@@ -205,6 +206,12 @@ pub struct Ledger {
     /// The list of mutants
     #[arg(long, value_name = "FILE", default_value = "conformance/mutants.toml")]
     pub mutants: PathBuf,
+    /// Print also where each requirement comes from, and its transcripts and mutants by name
+    #[arg(long, short, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Print only what is wrong, and the totals
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Check also that this parity page is of these transcripts, requirements and ports
     #[arg(long, value_name = "FILE")]
     pub parity: Option<PathBuf>,

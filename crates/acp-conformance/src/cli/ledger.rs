@@ -2,7 +2,7 @@
 
 use acp_conformance::{coverage, ledger, mutants, parity::Page, transcripts::Transcripts};
 
-use super::{Fault, conclude, find, flags, kept};
+use super::{Fault, conclude, find, flags, kept, say};
 
 /// Prints what holds each requirement. False if transcripts, requirements and mutants do not agree.
 pub fn main(flags: flags::Ledger) -> Result<bool, Fault> {
@@ -19,7 +19,10 @@ pub fn main(flags: flags::Ledger) -> Result<bool, Fault> {
         let page = Page::new(&fixtures, &ports, &requirements);
         faults.extend(kept::check(page, path, flags.badges.as_deref())?);
     }
-    super::say(format_args!("{}", coverage::render(&requirements, &list)));
+    if !flags.quiet {
+        let rows = coverage::render(&requirements, &list, flags.verbose);
+        say(format_args!("{rows}\n{}", coverage::totals(&requirements)));
+    }
     let excluded = requirements
         .iter()
         .filter(|one| one.excluded.is_some())
