@@ -30,7 +30,12 @@ impl AgentCommand {
         };
         match named {
             Some(line) => Self::named(&line),
-            None => Self::demo(),
+            None => {
+                terminal::note(
+                    "This is the built-in demo agent; name a real one with --agent 'CMD' or ACP_AGENT.",
+                );
+                Self::demo()
+            }
         }
     }
 
@@ -43,15 +48,13 @@ impl AgentCommand {
         })
     }
 
-    fn demo() -> Result<Self, Failure> {
+    /// The demo agent, which does nothing but say back what it is asked.
+    pub(crate) fn demo() -> Result<Self, Failure> {
         let this = env::current_exe().map_err(|error| {
             Failure::options(format!(
                 "the demo agent cannot be found, name one with --agent: {error}"
             ))
         })?;
-        terminal::note(
-            "This is the built-in demo agent; name a real one with --agent 'CMD' or ACP_AGENT.",
-        );
         Ok(Self {
             argv: vec![this.into(), "demo-agent".into()],
             name: "the demo agent".to_owned(),
@@ -59,8 +62,8 @@ impl AgentCommand {
     }
 
     /// How it is started, with what the command line says.
-    pub(crate) fn options(self, start: &StartArgs, turn: Option<&TurnArgs>) -> LoadOptions {
-        let mut options = LoadOptions::new(self.argv)
+    pub(crate) fn options(&self, start: &StartArgs, turn: Option<&TurnArgs>) -> LoadOptions {
+        let mut options = LoadOptions::new(&self.argv)
             .client_info(Implementation::new("acp", env!("CARGO_PKG_VERSION")));
         if let Some(cwd) = &start.cwd {
             options = options.cwd(cwd);
@@ -92,9 +95,7 @@ pub(crate) struct Running {
 impl Running {
     /// Starts the process.
     pub(crate) fn spawn(options: LoadOptions, interrupts: Interrupts) -> Result<Self, Failure> {
-        let agent = interrupts
-            .start_agent(|| AcpAgent::spawn(options))
-            .map_err(Failure::load)?;
+        let agent = interrupts.start_agent(|| AcpAgent::spawn(options).map_err(Failure::load))?;
         Ok(Self { agent, interrupts })
     }
 
@@ -155,6 +156,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // The thread that waits for signals holds the agent too, so its own drop comes too late.
         self.agent.close();
+        self.interrupts.agent_ended(&self.agent);
     }
 }
 

@@ -1,11 +1,13 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use acp_core::{PermissionPolicy, StatePolicy};
+use clap::builder::PossibleValue;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXIT_CODES: &str = "\
@@ -24,7 +26,13 @@ Examples:
   git diff | acp ask --permission reject -
   acp ask --format json 'Hello?' | jq .timings
   acp inspect
+  acp bench
   acp chat";
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  acp bench --agent 'gemini --acp' --sizes 17,12K
+  acp bench --agent 'gemini --acp' --sizes 17 --turns 20 --state all --svg bench.svg";
 
 const RECORD_EXAMPLES: &str = "\
 Examples:
@@ -67,6 +75,18 @@ pub(crate) enum Command {
     /// turn; ACP itself makes no agent faster.
     #[command(after_help = EXIT_CODES)]
     Inspect(Inspect),
+    /// Measure whether a warm session pays for an agent: cold starts against warm turns.
+    ///
+    /// A cold start is a process, initialize, session/new, one prompt and the end of the process; a warm turn
+    /// is a prompt in a conversation that goes on. They are taken in turns, so that both meet the same
+    /// machine, and so is the built-in demo agent, which does nothing: what it takes is the protocol's part.
+    /// What a warm session saves is the agent's own start-up; ACP itself makes no agent faster.
+    ///
+    /// Every sample is a prompt that the agent's model answers, and is paid for. For each size that is twice
+    /// the number of samples and one more, and with each further state policy as many again as there are
+    /// samples, and one more.
+    #[command(after_help = format!("{BENCH_EXAMPLES}\n\n{EXIT_CODES}"))]
+    Bench(Bench),
     /// Stand between any client and a real agent, and write down what goes over the wire.
     ///
     /// The client starts `acp record -- AGENT ARGS` where it would start AGENT ARGS. Nothing changes for
@@ -123,6 +143,44 @@ pub(crate) struct Inspect {
     /// What is printed on standard output.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
+}
+
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) turn: TurnArgs,
+    /// Samples of each kind: cold starts, and warm turns after the first.
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) turns: u16,
+    /// The state policies of the warm turns, compared side by side; `all` is all of them.
+    #[arg(
+        long = "state",
+        visible_alias = "policy",
+        value_name = "POLICY",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "verified-delta"
+    )]
+    pub(crate) states: Vec<BenchState>,
+    /// The sizes of the prompts in bytes, smallest first; K and M stand for KiB and MiB.
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_delimiter = ',',
+        default_value = "17,12K,1M"
+    )]
+    pub(crate) sizes: Vec<Size>,
+    /// What is printed on standard output.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// Write all samples to this file, as one JSON object.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw a chart into this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -255,6 +313,76 @@ impl From<State> for StatePolicy {
     }
 }
 
+impl State {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::FullRequest => "full-request",
+            Self::FreshSession => "fresh-session",
+            Self::VerifiedDelta => "verified-delta",
+        }
+    }
+}
+
+/// Which state policies are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BenchState {
+    One(State),
+    All,
+}
+
+impl ValueEnum for BenchState {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Self::One(State::FullRequest),
+                Self::One(State::FreshSession),
+                Self::One(State::VerifiedDelta),
+                Self::All,
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::One(state) => state.to_possible_value(),
+            Self::All => Some(PossibleValue::new("all").help("All of these")),
+        }
+    }
+}
+
+/// The size of a prompt, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size(pub(crate) usize);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (digits, unit) = match text.char_indices().last() {
+            Some((end, 'K' | 'k')) => (&text[..end], 1 << 10),
+            Some((end, 'M' | 'm')) => (&text[..end], 1 << 20),
+            _ => (text, 1),
+        };
+        let size: Option<usize> = digits.parse().ok();
+        // A line of more than 64 MiB is not read by this library, nor by much else.
+        match size.and_then(|size| size.checked_mul(unit)) {
+            Some(size @ 1..=0x400_0000) => Ok(Self(size)),
+            _ => Err("write it as 17, 12K or 1M, of 64M at most".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            size if size.is_multiple_of(1 << 20) => write!(f, "{} MiB", size >> 20),
+            size if size.is_multiple_of(1 << 10) => write!(f, "{} KiB", size >> 10),
+            size => write!(f, "{size} bytes"),
+        }
+    }
+}
+
 /// A time limit; `None` is off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Option<Duration>);
@@ -296,6 +424,31 @@ mod tests {
         for wrong in ["", "30", "-1s", "soon"] {
             let error = wrong.parse::<Limit>().unwrap_err();
             assert!(error.contains("30s"), "{error}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_and_shown_in_binary_units() {
+        for (text, size, shown) in [
+            ("17", 17, "17 bytes"),
+            ("12K", 12 << 10, "12 KiB"),
+            ("1m", 1 << 20, "1 MiB"),
+            ("64M", 64 << 20, "64 MiB"),
+        ] {
+            assert_eq!(text.parse(), Ok(Size(size)));
+            assert_eq!(Size(size).to_string(), shown);
+        }
+        for wrong in [
+            "",
+            "0",
+            "K",
+            "-1",
+            "1G",
+            "65M",
+            "99999999999999999999M",
+            "1µ",
+        ] {
+            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
         }
     }
 

@@ -15,7 +15,7 @@ use acp_core::{AcpAgent, Canceller};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::failure::signal_code;
+use crate::failure::{Failure, signal_code};
 use crate::terminal;
 
 /// How long the command may take to end in good order. The main thread may never come back: it may be
@@ -32,7 +32,8 @@ pub(crate) struct Interrupts(Arc<Mutex<State>>);
 struct State {
     /// The first signal, until it is taken.
     signal: Option<i32>,
-    agent: Option<Arc<AcpAgent>>,
+    /// Those that run: one, unless several are compared.
+    agents: Vec<Arc<AcpAgent>>,
     activity: Activity,
     /// Whether Ctrl-C in a turn ends only the turn.
     outlives_ctrl_c: bool,
@@ -54,7 +55,7 @@ impl Interrupts {
     pub(crate) fn watch() -> io::Result<Self> {
         let interrupts = Self(Arc::new(Mutex::new(State {
             signal: None,
-            agent: None,
+            agents: Vec::new(),
             activity: Activity::Person,
             outlives_ctrl_c: false,
         })));
@@ -71,17 +72,29 @@ impl Interrupts {
         self.state().outlives_ctrl_c = true;
     }
 
-    /// Starts the agent that the main thread then waits for. No signal is handled in between, so that
-    /// none can miss it.
-    pub(crate) fn start_agent<E>(
+    /// Starts the agent that the main thread then waits for, unless a signal has come. None is handled in
+    /// between, so that none can miss it.
+    pub(crate) fn start_agent(
         &self,
-        start: impl FnOnce() -> Result<AcpAgent, E>,
-    ) -> Result<Arc<AcpAgent>, E> {
+        start: impl FnOnce() -> Result<AcpAgent, Failure>,
+    ) -> Result<Arc<AcpAgent>, Failure> {
         let mut state = self.state();
+        if let Some(signal) = state.signal {
+            return Err(Failure::Interrupted {
+                signal,
+                partial: String::new(),
+            });
+        }
         let agent = Arc::new(start()?);
-        state.agent = Some(Arc::clone(&agent));
+        state.agents.push(Arc::clone(&agent));
         state.activity = Activity::Agent;
         Ok(agent)
+    }
+
+    /// This agent is closed.
+    pub(crate) fn agent_ended(&self, agent: &Arc<AcpAgent>) {
+        let mut state = self.state();
+        state.agents.retain(|it| !Arc::ptr_eq(it, agent));
     }
 
     /// The main thread waits for this turn.
@@ -132,11 +145,12 @@ impl Interrupts {
         let mut state = self.state();
         let is_first = state.signal.is_none();
         state.signal.get_or_insert(signal);
-        let Some(agent) = state.agent.clone() else {
+        let agents = state.agents.clone();
+        if agents.is_empty() {
             exit(signal);
-        };
+        }
         if !is_first {
-            agent.kill();
+            kill(&agents);
             exit(signal);
         }
         let activity = state.activity.clone();
@@ -145,7 +159,7 @@ impl Interrupts {
         drop(state);
         if !outlived {
             // First, because nothing below is sure to return: standard error may be unread as well.
-            end_at_last(Arc::clone(&agent), signal);
+            end_at_last(agents.clone(), signal);
         }
         // The note comes first, so that it stands before whatever the main thread says next. What the
         // main thread does in the meantime does no harm: a turn that has ended is not cancelled.
@@ -156,9 +170,9 @@ impl Interrupts {
             }
             Activity::Agent => {
                 terminal::note("Ending the agent; Ctrl-C ends it at once.");
-                close(agent, None);
+                close(agents, None);
             }
-            Activity::Person => close(agent, Some(signal)),
+            Activity::Person => close(agents, Some(signal)),
         }
     }
 
@@ -168,42 +182,46 @@ impl Interrupts {
     }
 }
 
-/// Kills the agent and exits, unless the command has ended in good order by then.
-fn end_at_last(agent: Arc<AcpAgent>, signal: i32) {
-    let killer = Arc::clone(&agent);
+/// Kills the agents and exits, unless the command has ended in good order by then.
+fn end_at_last(agents: Vec<Arc<AcpAgent>>, signal: i32) {
+    let killed = agents.clone();
     let started = thread::Builder::new()
         .name("acp-at-last".to_owned())
         .spawn(move || {
             thread::sleep(PATIENCE);
-            killer.kill();
+            kill(&killed);
             thread::sleep(LAST_WORDS);
             exit(signal);
         });
     if started.is_err() {
         // Without a thread to wait on there is no good order.
-        agent.kill();
+        kill(&agents);
         exit(signal);
     }
 }
 
-/// Closes the agent, which takes a while, and then exits if the main thread cannot.
-fn close(agent: Arc<AcpAgent>, exit_for: Option<i32>) {
-    let closer = Arc::clone(&agent);
+/// Closes the agents, which takes a while, and then exits if the main thread cannot.
+fn close(agents: Vec<Arc<AcpAgent>>, exit_for: Option<i32>) {
+    let closed = agents.clone();
     let started = thread::Builder::new()
         .name("acp-close".to_owned())
         .spawn(move || {
-            closer.close();
+            closed.iter().for_each(|agent| agent.close());
             if let Some(signal) = exit_for {
                 exit(signal);
             }
         });
     if started.is_err() {
         // Without a thread to wait on there is no good order.
-        agent.kill();
+        kill(&agents);
         if let Some(signal) = exit_for {
             exit(signal);
         }
     }
+}
+
+fn kill(agents: &[Arc<AcpAgent>]) {
+    agents.iter().for_each(|agent| agent.kill());
 }
 
 fn exit(signal: i32) -> ! {

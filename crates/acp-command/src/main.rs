@@ -10,10 +10,12 @@
 //! - [`trace`]: the wire, in a file
 //! - [`turn`]: one turn, shown as it comes
 //! - [`ask`], [`chat`], [`inspect`]: the commands
+//! - [`bench`]: whether a warm session pays
 //! - [`record`], [`wire`]: between a client and its agent
 
 mod agent;
 mod ask;
+mod bench;
 mod chat;
 mod cli;
 mod failure;
@@ -53,6 +55,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Ask(args) => ask::run(args),
         Command::Chat(args) => chat::run(args),
         Command::Inspect(args) => inspect::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Record(args) => record::run(args),
         Command::RecordWire(args) => wire::run(args),
         Command::Completions { shell } => completions(*shell),

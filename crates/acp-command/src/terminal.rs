@@ -34,6 +34,13 @@ pub(crate) fn aside(text: impl Display) {
     }
 }
 
+/// Tells how long work gets on, where no spinner does.
+pub(crate) fn log(text: impl Display) {
+    if !io::stderr().is_terminal() {
+        note(text);
+    }
+}
+
 /// Asks for input, where a person reads standard error.
 pub(crate) fn prompt(text: &str) {
     let mut stderr = io::stderr();
@@ -56,6 +63,13 @@ pub(crate) fn print_report(text: &str) -> io::Result<()> {
     let mut answer = Answer::new();
     answer.write(text)?;
     answer.finish()
+}
+
+/// Writes a report of our own to standard output, without its colours where they are not wanted.
+pub(crate) fn print_styled(text: &str) -> io::Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// Writes one JSON object as a line to standard output.
@@ -116,8 +130,8 @@ impl Spinner {
         Self(bar)
     }
 
-    pub(crate) fn message(&self, message: &'static str) {
-        self.0.set_message(message);
+    pub(crate) fn message(&self, message: impl Into<String>) {
+        self.0.set_message(harmless(&message.into()));
     }
 
     pub(crate) fn clear(&self) {
@@ -132,7 +146,7 @@ impl Drop for Spinner {
 }
 
 /// Words of an agent or a person as a message: no escape sequences, no control characters.
-fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     without_controls(&strip_str(text).to_string())
 }
 

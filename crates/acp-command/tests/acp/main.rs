@@ -2,7 +2,7 @@
 //! and that no process is left.
 //!
 //! The agents are this program itself, which plays the steps of a transcript when it is started with
-//! [`support::ROLE`].
+//! [`support::ROLE`], and is one of the fake server's own with [`support::BUILTIN`].
 
 #![expect(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
 )]
 
 mod ask;
+mod bench;
 mod chat;
 mod inspect;
 mod record;
@@ -28,8 +29,14 @@ fn main() -> ExitCode {
     {
         return support::play(transcript.as_ref());
     }
+    if let [_, role, name] = &args[..]
+        && role == support::BUILTIN
+    {
+        return support::be(name);
+    }
     let tests = [
         ask::TESTS,
+        bench::TESTS,
         chat::TESTS,
         inspect::TESTS,
         record::TESTS,

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use acp_fake_server::Fixture;
+use acp_fake_server::agents::{Builtin, serve};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -16,6 +17,9 @@ use tempfile::TempDir;
 
 /// The first argument of this program when it is to be an agent; the second names the transcript.
 pub(crate) const ROLE: &str = "be-the-agent";
+
+/// The first argument when it is to be an agent that needs no transcript; the second is its name.
+pub(crate) const BUILTIN: &str = "be-the-builtin";
 
 /// A test and its name.
 pub(crate) type Test = (&'static str, fn());
@@ -42,6 +46,19 @@ pub(crate) fn play(transcript: &Path) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Is an agent that needs no transcript.
+pub(crate) fn be(name: &str) -> ExitCode {
+    let agent = Builtin::ALL.into_iter().find(|agent| agent.name() == name);
+    serve(agent.unwrap(), io::stdin().lock(), io::stdout().lock()).unwrap();
+    ExitCode::SUCCESS
+}
+
+/// The command line of an agent that needs no transcript.
+pub(crate) fn builtin(agent: Builtin) -> String {
+    let this = std::env::current_exe().unwrap();
+    format!("'{}' {BUILTIN} {}", this.display(), agent.name())
 }
 
 /// An agent that plays these steps.
