@@ -174,7 +174,7 @@ mod testing {
     }
 
     pub(super) fn measured() -> Measured {
-        let mut agent = subject([2120, 2000, 40, 80], 20);
+        let mut agent = subject([2240, 2000, 40, 200], 20);
         agent.implementation = Some(acp_core::Implementation::new("an agent", "1.0"));
         Measured {
             agent,

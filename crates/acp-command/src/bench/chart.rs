@@ -194,9 +194,9 @@ mod tests {
             let rest = line.unwrap().split_once("width=\"").unwrap().1;
             rest.split_once('"').unwrap().0.parse().unwrap()
         };
-        assert!((width(INITIALIZE) - SCALE * 2000.0 / 2120.0).abs() < 0.1);
-        assert!((width(SESSION) - SCALE * 40.0 / 2120.0).abs() < 0.1);
-        assert!((width(PROMPT) - SCALE * 80.0 / 2120.0).abs() < 0.1);
+        assert!((width(INITIALIZE) - SCALE * 2000.0 / 2240.0).abs() < 0.1);
+        assert!((width(SESSION) - SCALE * 40.0 / 2240.0).abs() < 0.1);
+        assert!((width(PROMPT) - SCALE * 200.0 / 2240.0).abs() < 0.1);
     }
 
     #[test]

@@ -29,10 +29,12 @@ pub(super) fn draw(measured: &Measured) -> Option<String> {
             human(initialize),
             human(session)
         ));
-        if turn > warm {
+        // What is less than a twentieth of the whole is noise.
+        let longer = turn.saturating_sub(warm);
+        if longer * 20 > answer {
             text.push_str(&format!(
                 ", and the {} by which its first prompt is longer than a later one",
-                human(turn - warm)
+                human(longer)
             ));
         }
         text.push('.');
@@ -80,9 +82,9 @@ mod tests {
     fn the_gain_is_the_agents_start_up() {
         let text = draw(&measured()).unwrap();
         for part in [
-            "it is 2.1 s, and 20 ms in a warm session",
+            "it is 2.2 s, and 20 ms in a warm session",
             "start-up: 2.0 s until it has answered initialize and 40 ms for session/new",
-            "the 60 ms by which its first prompt is longer",
+            "the 180 ms by which its first prompt is longer",
             "takes 3.0 ms from nothing and 1.0 ms a turn: so much is the protocol's",
             "ACP itself makes no agent faster.",
         ] {

@@ -158,7 +158,7 @@ mod tests {
         for row in [
             "agent  an agent 1.0\n",
             "prompts of 17 bytes",
-            "  cold, to the answer             2.1 s    2.1 s    2.1 s\n",
+            "  cold, to the answer             2.2 s    2.2 s    2.2 s\n",
             "  warm, verified-delta            20 ms    20 ms    20 ms\n",
             "  demo agent, cold               3.0 ms",
             "\nFrom nothing",
