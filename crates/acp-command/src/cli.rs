@@ -185,7 +185,7 @@ pub(crate) struct Bench {
 
 #[derive(Args)]
 pub(crate) struct Record {
-    /// The file, which is added to where it exists: a client may start its agent again.
+    /// A regular file, which is added to where it exists: a client may start its agent again, or several.
     #[arg(long, value_name = "FILE", default_value = "acp-recording.jsonl")]
     pub(crate) out: PathBuf,
     /// The agent and its arguments.

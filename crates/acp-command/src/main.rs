@@ -11,7 +11,7 @@
 //! - [`turn`]: one turn, shown as it comes
 //! - [`ask`], [`chat`], [`inspect`]: the commands
 //! - [`bench`]: whether a warm session pays
-//! - [`record`], [`wire`]: between a client and its agent
+//! - [`record`]: between a client and its agent
 
 mod agent;
 mod ask;
@@ -25,7 +25,6 @@ mod record;
 mod terminal;
 mod trace;
 mod turn;
-mod wire;
 
 use std::io;
 use std::process::ExitCode;
@@ -57,7 +56,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Record(args) => record::run(args),
-        Command::RecordWire(args) => wire::run(args),
+        Command::RecordWire(args) => record::wire::run(args),
         Command::Completions { shell } => completions(*shell),
         Command::DemoAgent => demo_agent(),
     }

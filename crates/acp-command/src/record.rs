@@ -2,9 +2,14 @@
 //!
 //! A process in between would have to forward every signal, which a process group gets anyway, and
 //! could be killed without its agent. So there is none: the client's child is the agent itself, under
-//! the same process id and in the same group. Its three pipes lead to a process in a group of its own
-//! ([`crate::wire`]), which ends when they do. The price is that only the client learns of the exit
-//! status.
+//! the same process id and in the same group. Its three pipes lead to a process that signals to this
+//! group do not end ([`wire`]), and that ends when they do. The price is that only the client learns of
+//! the exit status.
+
+mod command;
+mod file;
+mod lines;
+pub(crate) mod wire;
 
 use std::env;
 use std::io;
@@ -18,12 +23,11 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::cli::Record;
 use crate::failure::Failure;
-use crate::trace;
 
 /// Becomes the agent. Returns only if that fails.
 pub(crate) fn run(args: &Record) -> Result<(), Failure> {
     // What cannot be written is told of before anything is started.
-    trace::create(&args.out, true)?;
+    file::open(&args.out)?;
     let [program, arguments @ ..] = &args.command[..] else {
         return Err(Failure::options("the agent's command line is empty".into()));
     };

@@ -21,7 +21,7 @@ pub(crate) fn start(args: &TraceArgs) -> Result<(), Failure> {
     let Some(path) = &args.trace else {
         return Ok(());
     };
-    let file = create(path, false)?;
+    let file = create(path)?;
     let trace = Trace {
         started: Instant::now(),
         file: Mutex::new(file),
@@ -30,17 +30,13 @@ pub(crate) fn start(args: &TraceArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::options(error.to_string()))
 }
 
-/// Opens a file for what goes over the wire; what was in it before stays only where it is to.
-pub(crate) fn create(path: &Path, append: bool) -> Result<File, Failure> {
-    // What people ask and are told is nobody else's business.
-    let mut options = OpenOptions::new();
-    options.create(true).mode(0o600);
-    if append {
-        options.append(true);
-    } else {
-        options.write(true).truncate(true);
-    }
-    options
+fn create(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        // What people ask and are told is nobody else's business.
+        .mode(0o600)
         .open(path)
         .map_err(|error| Failure::options(format!("{} cannot be written: {error}", path.display())))
 }

@@ -1,8 +1,9 @@
 //! Recordings: what went over the wire between a client and a real agent, with times.
 //!
 //! A recording is JSON Lines; the shapes of its lines are in "Recordings" of
-//! `spec/transcript-format.md`. It holds one agent process after the other.
+//! `spec/transcript-format.md`. It holds one agent process or several, which may overlap in time.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -14,6 +15,17 @@ pub struct Recording {
     pub path: PathBuf,
     /// The processes in the order in which they were started.
     pub processes: Vec<Vec<Entry>>,
+    /// Where something is missing.
+    pub gaps: Vec<Gap>,
+}
+
+/// A place where the recorder could not write down all that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The line in the file, counted from 1.
+    pub line: u32,
+    /// What is missing.
+    pub message: String,
 }
 
 /// One line of a recording.
@@ -94,41 +106,95 @@ impl Recording {
         Recording::parse(path, &text)
     }
 
-    /// Reads a recording from `text`; `path` is for messages. A last line that was not written to its
-    /// end is left out, because a recorder can be killed like any other process.
+    /// Reads a recording from `text`; `path` is for messages. A line that was not written to its end is
+    /// a gap, because a recorder can be killed like any other process.
     ///
     /// # Errors
     ///
     /// The first line that is none of a recording.
     pub fn parse(path: &Path, text: &str) -> Result<Recording, RecordingError> {
-        let mut processes: Vec<Vec<Entry>> = Vec::new();
-        for (line, number) in text.split_inclusive('\n').zip(1..) {
-            let members = match serde_json::from_str(line) {
-                Ok(Value::Object(members)) => Ok(members),
-                Ok(_) => Err("a line is a JSON object".to_owned()),
-                Err(_) if !line.ends_with('\n') => break,
-                Err(error) => Err(format!("not JSON: {error}")),
-            };
-            let event = members.and_then(|members| event(&members));
-            let event = event.map_err(|message| RecordingError {
+        let mut reader = Reader {
+            recording: Recording {
                 path: path.to_path_buf(),
-                line: number,
-                message,
-            })?;
-            if processes.is_empty() || matches!(event, Event::Start(_)) {
-                processes.push(Vec::new());
-            }
-            if let Some(process) = processes.last_mut() {
-                process.push(Entry {
+                processes: Vec::new(),
+                gaps: Vec::new(),
+            },
+            names: HashMap::new(),
+        };
+        for (line, number) in text.lines().zip(1..) {
+            reader
+                .line(line, number)
+                .map_err(|message| RecordingError {
+                    path: path.to_path_buf(),
                     line: number,
-                    event,
-                });
-            }
+                    message,
+                })?;
         }
-        Ok(Recording {
-            path: path.to_path_buf(),
-            processes,
-        })
+        Ok(reader.recording)
+    }
+}
+
+struct Reader {
+    recording: Recording,
+    /// Where the process is that a record belongs to, by the name that it gives.
+    names: HashMap<String, usize>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &str, number: u32) -> Result<(), String> {
+        // A recorder that finds half a line begins another one, and so may a second recorder.
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let members = match serde_json::from_str(line) {
+            Ok(Value::Object(members)) => members,
+            Ok(_) => return Err("a line is a JSON object".to_owned()),
+            Err(error) if error.is_eof() => {
+                self.gap(number, "this line was not written to its end".to_owned());
+                return Ok(());
+            }
+            Err(error) => return Err(format!("not JSON: {error}")),
+        };
+        if let Some(lost) = members.get("lost") {
+            self.gap(number, format!("{lost} records could not be written"));
+            return Ok(());
+        }
+        let event = event(&members)?;
+        let process = self.process(&members, matches!(event, Event::Start(_)));
+        if let Some(cut) = members.get("cut") {
+            self.gap(number, format!("this line lacks its last {cut} bytes"));
+            return Ok(());
+        }
+        let entry = Entry {
+            line: number,
+            event,
+        };
+        if let Some(process) = self.recording.processes.get_mut(process) {
+            process.push(entry);
+        }
+        Ok(())
+    }
+
+    /// The number of the process that a record is about: that of its name, or the last one.
+    fn process(&mut self, members: &Map<String, Value>, starts: bool) -> usize {
+        let count = self.recording.processes.len();
+        let name = members.get("process").map(Value::to_string);
+        let known = match &name {
+            Some(name) => self.names.get(name).copied(),
+            None => count.checked_sub(1),
+        };
+        let number = known.filter(|_| !starts).unwrap_or(count);
+        if number == count {
+            self.recording.processes.push(Vec::new());
+        }
+        if let Some(name) = name {
+            self.names.insert(name, number);
+        }
+        number
+    }
+
+    fn gap(&mut self, line: u32, message: String) {
+        self.recording.gaps.push(Gap { line, message });
     }
 }
 
@@ -259,9 +325,54 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_cut_off_is_left_out() {
-        let text = "{\"dir\":\"c2a\",\"line\":\"x\"}\n{\"dir\":\"c2a\",\"li";
-        assert_eq!(parse(text).unwrap().processes[0].len(), 1);
+    fn what_is_missing_is_a_gap() {
+        let torn = "{\"dir\":\"c2a\",\"line\":\"x\"}\n{\"dir\":\"c2a\",\"li";
+        let recording = parse(torn).unwrap();
+        assert_eq!(recording.processes[0].len(), 1);
+        let gap = |line, message: &str| Gap {
+            line,
+            message: message.to_owned(),
+        };
+        assert_eq!(
+            recording.gaps,
+            [gap(2, "this line was not written to its end")]
+        );
+        // The next recorder goes on in a line of its own.
+        let more = concat!(
+            "\n\n{\"start\":{}}\n{\"lost\":3}\n",
+            "{\"dir\":\"a2c\",\"line\":\"y\",\"cut\":9}\n{\"dir\":\"a2c\",\"line\":\"z\"}\n",
+        );
+        let recording = parse(&format!("{torn}{more}")).unwrap();
+        assert_eq!(recording.processes[1].len(), 2);
+        let messages: Vec<&str> = recording.gaps.iter().map(|gap| &*gap.message).collect();
+        assert_eq!(
+            messages[1..],
+            [
+                "3 records could not be written",
+                "this line lacks its last 9 bytes"
+            ]
+        );
         assert!(parse("").unwrap().processes.is_empty());
+    }
+
+    #[test]
+    fn processes_that_overlap_are_told_apart() {
+        let text = concat!(
+            "{\"process\":\"a\",\"start\":{}}\n",
+            "{\"process\":\"b\",\"start\":{}}\n",
+            "{\"process\":\"a\",\"dir\":\"c2a\",\"line\":\"1\"}\n",
+            "{\"process\":\"b\",\"dir\":\"c2a\",\"line\":\"2\"}\n",
+            "{\"process\":\"a\",\"exit\":0}\n",
+            "{\"process\":\"a\",\"start\":{}}\n",
+            "{\"process\":\"a\",\"exit\":1}\n",
+            "{\"process\":7,\"exit\":2}\n",
+        );
+        let lines = parse(text).unwrap().processes;
+        let lines = lines.iter().map(|process| {
+            let lines = process.iter().map(|entry| entry.line);
+            lines.collect::<Vec<_>>()
+        });
+        let lines: Vec<_> = lines.collect();
+        assert_eq!(lines, [vec![1, 3, 5], vec![2, 4], vec![6, 7], vec![8]]);
     }
 }

@@ -15,6 +15,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::support::{READY, Script, Test, acp, run, until};
+use crate::terminal::Terminal;
 
 pub(crate) const TESTS: &[Test] = &[
     ("record_ends_as_the_agent_does", ends_as_the_agent_does),
@@ -31,6 +32,22 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("record_loses_nothing_of_a_killed_agent", loses_nothing),
     ("record_adds_to_its_file", adds_to_its_file),
+    (
+        "record_tells_processes_apart_that_share_a_file",
+        tells_processes_apart,
+    ),
+    ("record_starts_on_a_line_of_its_own", starts_on_a_fresh_line),
+    ("record_cuts_long_lines_in_its_file_only", cuts_long_lines),
+    ("record_works_at_a_terminal", works_at_a_terminal),
+    (
+        "record_outlives_signals_to_the_agents_group",
+        outlives_signals,
+    ),
+    (
+        "record_hides_secrets_of_the_command_line",
+        hides_command_line_secrets,
+    ),
+    ("record_needs_a_regular_file", needs_a_regular_file),
     ("record_and_distill_make_a_transcript", makes_a_transcript),
     ("record_says_what_it_cannot_do", says_what_it_cannot_do),
 ];
@@ -200,6 +217,168 @@ fn adds_to_its_file() {
         child.wait().unwrap();
         recorded.entries(count);
     }
+}
+
+fn tells_processes_apart() {
+    let recorded = Recorded::new();
+    let mut agents = ["one", "two"]
+        .map(|name| recorded.start(&format!("while read x; do echo {name} $x; done")));
+    for round in 0..20 {
+        for agent in &mut agents {
+            writeln!(agent.stdin.as_mut().unwrap(), "{round}").unwrap();
+        }
+    }
+    for agent in &mut agents {
+        drop(agent.stdin.take());
+        agent.wait().unwrap();
+    }
+    recorded.entries(2);
+    let recording = Recording::load(&recorded.path()).unwrap();
+    let said = recording.processes.iter().map(|entries| {
+        let lines = entries.iter().filter_map(|entry| match &entry.event {
+            Event::Line {
+                from: Side::Agent,
+                bytes,
+            } => Some(String::from_utf8(bytes.clone()).unwrap()),
+            _ => None,
+        });
+        lines.collect::<Vec<_>>()
+    });
+    let mut said: Vec<_> = said.collect();
+    said.sort();
+    let want = |name: &str| {
+        let lines = (0..20).map(|round| format!("{name} {round}"));
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(said, [want("one"), want("two")]);
+}
+
+fn starts_on_a_fresh_line() {
+    let recorded = Recorded::new();
+    let whole = r#"{"t_ms":1,"dir":"a2c","line":"x"}"#;
+    fs::write(recorded.path(), format!("{whole}\n{}", &whole[..20])).unwrap();
+    recorded.start("echo hi").wait().unwrap();
+    let entries = until(|| {
+        let recording = Recording::load(&recorded.path()).unwrap();
+        let entries = recording.processes.get(1).filter(|it| it.len() == 5);
+        entries.cloned()
+    });
+    assert!(matches!(entries[0].event, Event::Start(_)));
+    let text = fs::read_to_string(recorded.path()).unwrap();
+    assert_eq!(text.lines().nth(1), Some(&whole[..20]));
+}
+
+fn cuts_long_lines() {
+    let recorded = Recorded::new();
+    let mut child = recorded.start("head -c 20000000 /dev/zero | tr '\\0' x; echo; echo after");
+    drop(child.stdin.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout.len(), 20_000_000 + 7);
+    recorded.lines(Side::Agent);
+    let text = fs::read_to_string(recorded.path()).unwrap();
+    let long = text.lines().find(|line| line.contains("\"cut\"")).unwrap();
+    let long: serde_json::Value = serde_json::from_str(long).unwrap();
+    let kept = long["line"].as_str().unwrap().len() as u64;
+    assert_eq!(kept + long["cut"].as_u64().unwrap(), 20_000_000);
+    assert!(text.len() < 2 << 20, "{}", text.len());
+    assert!(text.contains("\"line\":\"after\""));
+}
+
+fn works_at_a_terminal() {
+    let recorded = Recorded::new();
+    let script = "while read x; do echo \"got $x\"; done; echo 'at the end'; read y";
+    let agent = recorded.command(script);
+    // A session of its own, in which the agent has the foreground of the terminal.
+    let mut command = Command::new("setsid");
+    command
+        .args(["--ctty", "--wait"])
+        .arg(agent.get_program())
+        .args(agent.get_args());
+    let mut terminal = Terminal::start(command);
+    for word in ["one", "two"] {
+        terminal.type_in(&format!("{word}\n"));
+        terminal.wait_for(&format!("got {word}"));
+    }
+    // Ctrl-C is for the agent, and the recorder writes down what it said before.
+    terminal.type_in("\x03");
+    let (code, _) = terminal.end();
+    assert_eq!(code, None, "a signal ends it");
+    assert_eq!(recorded.lines(Side::Client), [b"one", b"two"]);
+    assert_eq!(recorded.lines(Side::Agent), [b"got one", b"got two"]);
+}
+
+fn outlives_signals() {
+    let recorded = Recorded::new();
+    let mut command = recorded.command("echo ready; exec sleep 60");
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().unwrap();
+    let mut ready = [0; 6];
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut ready).unwrap();
+    let group = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    nix::sys::signal::killpg(group, Signal::SIGKILL).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    assert_eq!(recorded.lines(Side::Agent), [b"ready"]);
+}
+
+fn hides_command_line_secrets() {
+    let recorded = Recorded::new();
+    let mut command = acp(&["record", "--out"]);
+    command
+        .arg(recorded.path())
+        .args(["--", "sh", "-c", "echo $0 $*"]);
+    let words = [
+        "--api-key",
+        "hunter2",
+        "--url",
+        "https://me:pw1@example.com/",
+    ];
+    let ended = run(command.args(words));
+    ended.expect(0, "--api-key hunter2 --url https://me:pw1@example.com/\n");
+    recorded.entries(1);
+    let text = fs::read_to_string(recorded.path()).unwrap();
+    let start: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    let want = [
+        "--api-key",
+        "[masked]",
+        "--url",
+        "https://[masked]@example.com/",
+    ];
+    assert_eq!(start["start"]["command"].as_array().unwrap()[3..], want);
+}
+
+fn needs_a_regular_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let file = dir.path().join("file");
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&pipe, &link).unwrap();
+    for (out, why) in [
+        (pipe.to_str().unwrap(), "a pipe"),
+        (link.to_str().unwrap(), "a pipe"),
+        ("/dev/stdout", "a pipe"),
+        ("/dev/null", "a device"),
+        (dir.path().to_str().unwrap(), "a directory"),
+    ] {
+        let mut command = acp(&["record", "--out", out, "--", "echo", "started"]);
+        run(&mut command).expect(2, "").tells(&[out, why]);
+    }
+    // Where standard output is a file, the recording would be within what the agent says.
+    let mut command = acp(&["record", "--out", "/dev/stdout", "--", "echo", "started"]);
+    let mut child = command
+        .stdout(fs::File::create(&file).unwrap())
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    let stderr = child.stderr.as_mut().unwrap();
+    stderr.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+    assert!(
+        told.contains("own standard input, output or error"),
+        "{told}"
+    );
+    assert_eq!(fs::read_to_string(&file).unwrap(), "");
 }
 
 fn makes_a_transcript() {

@@ -25,7 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// The command at a terminal of its own.
-struct Terminal {
+pub(crate) struct Terminal {
     running: Running,
     keyboard: PtyMaster,
     screen: Stream,
@@ -33,7 +33,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         // Neither end may get into the processes of other tests.
         let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
         let keyboard = posix_openpt(flags).unwrap();
@@ -62,17 +62,17 @@ impl Terminal {
 
     /// Waits until this has been shown, after all that was waited for before.
     #[track_caller]
-    fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
         self.seen.push_str(&self.screen.wait_for(text));
     }
 
-    fn type_in(&mut self, keys: &str) {
+    pub(crate) fn type_in(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
     /// The exit code, and all that was shown.
     #[track_caller]
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         self.seen.push_str(&self.screen.rest());
         (self.running.end().code, self.seen)
     }
