@@ -10,6 +10,8 @@
 //! its request, and error objects. The envelope is the player's part. Methods that begin with `_`
 //! are nobody's schema, and the bytes of `raw` steps are not messages.
 
+mod fault;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -174,11 +176,8 @@ impl WireSchema {
         match validator.iter_errors(value).next() {
             None => Ok(()),
             Some(error) => {
-                let shown: String = error.to_string().chars().take(300).collect();
-                Err(format!(
-                    "{member}{} of {name}: {shown}",
-                    error.instance_path()
-                ))
+                let (at, what) = fault::describe(&error);
+                Err(format!("{member}{at} of {name}: {what}"))
             }
         }
     }
@@ -361,6 +360,52 @@ mod tests {
         assert!(
             fault.starts_with("params/cwd of NewSessionRequest: "),
             "{fault}"
+        );
+    }
+
+    #[test]
+    fn of_a_union_the_branch_that_is_meant_says_what_is_wrong() {
+        let update = |update: Value| json!({"method": "session/update", "params": {"sessionId": "s", "update": update}});
+        let agent = |line: Value, answers| fault(Sender::Agent, &line, answers).unwrap();
+        for (wrong, want) in [
+            (
+                json!({"sessionUpdate": "agent_message_chunk"}),
+                r#"params/update of SessionNotification: the member "content" is missing"#,
+            ),
+            (
+                json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text"}}),
+                r#"params/update/content of SessionNotification: the member "text" is missing"#,
+            ),
+            (
+                json!({"sessionUpdate": "agent_message_chunk", "content": {"text": "t"}}),
+                r#"params/update/content of SessionNotification: the member "type" is missing"#,
+            ),
+            (
+                json!({"content": {"type": "text", "text": "t"}}),
+                r#"params/update of SessionNotification: the member "sessionUpdate" is missing"#,
+            ),
+            (
+                json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": 7}),
+                r#"params/update/title of SessionNotification: 7 is not of type "string""#,
+            ),
+        ] {
+            assert_eq!(agent(update(wrong), None), want);
+        }
+        let future = agent(update(json!({"sessionUpdate": "from_the_future"})), None);
+        let want = r#"params/update/sessionUpdate of SessionNotification: "from_the_future" is none of "user_message_chunk", "#;
+        assert!(future.starts_with(want), "{future}");
+
+        let answer = json!({"result": {"outcome": {"outcome": "selected"}}});
+        assert_eq!(
+            fault(Sender::Client, &answer, Some("session/request_permission")).unwrap(),
+            r#"result/outcome of RequestPermissionResponse: the member "optionId" is missing"#
+        );
+        // A server without a `type` is one of standard input and output.
+        let params = json!({"cwd": "/", "mcpServers": [{"name": "n"}]});
+        let line = json!({"id": 1, "method": "session/new", "params": params});
+        assert_eq!(
+            fault(Sender::Client, &line, None).unwrap(),
+            r#"params/mcpServers/0 of NewSessionRequest: the member "command" is missing"#
         );
     }
 }
