@@ -198,8 +198,7 @@ fn check(paths: &[PathBuf]) -> io::Result<ExitCode> {
         ExitCode::FAILURE
     };
     match written {
-        // Who reads no further, as `head` does, has seen enough. A fault is counted before it is printed,
-        // so the exit code is right all the same.
+        // Who reads no further, as `head` does, has seen enough. The exit code is right all the same.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(code),
         other => other.map(|()| code),
     }
@@ -246,16 +245,14 @@ fn distilled(flags: Distill) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints every fault of `files` and the totals, and counts the files that have some.
+/// Tells every fault of `files`, prints the totals, and counts the files that have some.
 fn print_faults(files: &[PathBuf], faulty: &mut usize) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
     for file in files {
         let faults = Fixture::faults(file);
         *faulty += usize::from(!faults.is_empty());
-        for fault in faults {
-            writeln!(stdout, "{fault}")?;
-        }
+        faults.iter().for_each(tell);
     }
+    let mut stdout = io::stdout().lock();
     writeln!(stdout, "{} checked, {faulty} with faults", files.len())?;
     stdout.flush()
 }

@@ -266,7 +266,7 @@ fn check(paths: &[&Path]) -> (Option<i32>, String) {
         .unwrap();
     (
         output.status.code(),
-        text(&output.stdout) + &text(&output.stderr),
+        text(&output.stderr) + &text(&output.stdout),
     )
 }
 
