@@ -5,12 +5,13 @@
 //! held against the official schema, too.
 //!
 //! In reading order: `checks` is the list; `bench` has what a check works with, an agent process of
-//! `talk`; `handshake`, `session`, `message`, `turn`, `shutdown` and `wire` are the checks; [`Report`]
+//! `talk`, and `left` finds what that leaves; `handshake`, `session`, `message`, `turn`, `shutdown` and `wire` are the checks; [`Report`]
 //! is the result.
 
 mod bench;
 mod checks;
 mod handshake;
+mod left;
 mod message;
 mod report;
 mod session;
@@ -176,7 +177,8 @@ pub enum NotRunnable {
 
 /// Runs those of [`CHECKS`] that `wanted` picks, in order, and hands out each row when it is there.
 ///
-/// When it returns, no process of the agent's process group is left.
+/// When it returns, no process of the agent's process group is left; on Linux nor is one that has left the
+/// group, as long as it has kept the environment or a pipe of the agent.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::{
     agents::{AgentEvent, Agents},
-    driver::{Driver, DriverEvent},
+    driver::{Driver, DriverEvent, LONGEST_LINE},
     limits::Limits,
     log,
     port::Port,
@@ -258,6 +258,10 @@ impl<'a> Play<'a> {
                 let answer = self.driver.settle(&line).map_err(Verdict::Broken)?;
                 self.returned(answer)
             }
+            Event::Driver(DriverEvent::TooLong) => Err(Verdict::Broken(format!(
+                "the driver wrote a line of more than {} MiB",
+                LONGEST_LINE >> 20
+            ))),
             Event::Driver(DriverEvent::Ended) => Err(Verdict::Crash(match self.exit_status() {
                 Ok(status) => format!("the driver ended early, with {status}"),
                 Err(fault) => format!("the driver ended early: {fault}"),

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashSet,
-    io::{self, BufRead, BufReader, Read as _, Write},
+    io::{self, BufReader, Write},
     process::{Command, ExitStatus, Stdio},
     sync::mpsc::{self, Sender},
     thread,
@@ -12,6 +12,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    lines::{self, Next},
     port::Port,
     protocol::{self, Answer},
     started::Group,
@@ -20,7 +21,7 @@ use crate::{
 
 /// The longest line a driver may write. Answers hold text that transcripts send, which is at most a
 /// few MiB; a driver that writes without end must not take the harness with it.
-const LONGEST_LINE: u64 = 64 * 1024 * 1024;
+pub(crate) const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// A running driver. It is killed with its process group when this is dropped.
 pub struct Driver {
@@ -36,6 +37,8 @@ pub struct Driver {
 pub enum DriverEvent {
     /// It wrote a line, here without the newline. [`Driver::settle`] reads it.
     Line(Vec<u8>),
+    /// It wrote a line that is longer than any driver's. Nothing follows.
+    TooLong,
     /// It closed its standard output, as it does when it ends. Nothing follows.
     Ended,
 }
@@ -80,10 +83,13 @@ impl Driver {
         })?;
         named("driver-stdout", move || {
             let mut stdout = BufReader::new(stdout);
-            while let Some(line) = read_line(&mut stdout) {
-                on_event(DriverEvent::Line(line));
+            loop {
+                match lines::next(&mut stdout, LONGEST_LINE) {
+                    Next::Line(line) => on_event(DriverEvent::Line(line)),
+                    Next::TooLong => return on_event(DriverEvent::TooLong),
+                    Next::End => return on_event(DriverEvent::Ended),
+                }
             }
-            on_event(DriverEvent::Ended);
         })?;
         let tail = Tail::default();
         let kept = tail.clone();
@@ -157,35 +163,4 @@ pub(crate) fn named(name: &str, body: impl FnOnce() + Send + 'static) -> io::Res
         .name(name.to_owned())
         .spawn(body)
         .map(drop)
-}
-
-/// The next line without its newline; nothing at the end, after an error, and after a line that is
-/// too long.
-pub(crate) fn read_line(input: &mut impl BufRead) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    match input.take(LONGEST_LINE).read_until(b'\n', &mut line) {
-        Ok(0) | Err(_) => return None,
-        Ok(_) => {}
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-    } else if line.len() as u64 == LONGEST_LINE {
-        return None;
-    }
-    Some(line)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_read_with_and_without_a_last_newline() {
-        let mut input = &b"one\n\ntwo"[..];
-        let mut lines = Vec::new();
-        while let Some(line) = read_line(&mut input) {
-            lines.push(String::from_utf8(line).unwrap());
-        }
-        assert_eq!(lines, ["one", "", "two"]);
-    }
 }

@@ -42,6 +42,7 @@ pub mod html;
 pub mod known;
 pub mod ledger;
 pub mod limits;
+mod lines;
 pub mod log;
 mod markdown;
 pub mod mutants;

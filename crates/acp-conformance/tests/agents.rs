@@ -37,7 +37,13 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
+        [BROKEN, how, pids] => {
+            broken::escape(how, Some(Path::new(pids))).unwrap();
+            broken::serve("nothing").unwrap();
+            ExitCode::SUCCESS
+        }
         [BROKEN, how] => {
+            broken::escape(how, None).unwrap();
             broken::serve(how).unwrap();
             ExitCode::SUCCESS
         }
@@ -62,6 +68,8 @@ fn trials() -> Vec<Trial> {
             "the_command_prints_keeps_and_exits_with_what_it_found",
             command,
         ),
+        trial("what_leaves_the_process_group_is_ended_too", escaped),
+        trial("a_flood_before_the_first_answer_is_called_one", flood),
         trial("an_agent_that_says_nothing_cannot_be_checked", || {
             not_runnable("silent")
         }),
@@ -77,7 +85,7 @@ fn trials() -> Vec<Trial> {
             ));
         }
     }
-    for (how, check, verdict, outcome) in FAULTS {
+    for (how, check, verdict, outcome) in broken::FAULTS {
         trials.push(trial(
             &format!("{how}_is_{verdict}_in_{check}"),
             move || {
@@ -86,7 +94,7 @@ fn trials() -> Vec<Trial> {
             },
         ));
     }
-    for (profile, check, verdict, outcome) in FAULTS_OF_PROFILES {
+    for (profile, check, verdict, outcome) in broken::FAULTS_OF_PROFILES {
         trials.push(trial(
             &format!("{profile}_is_{verdict}_in_{check}"),
             move || {
@@ -97,194 +105,6 @@ fn trials() -> Vec<Trial> {
     }
     trials
 }
-
-/// What is broken, the check that sees it, and what that says.
-const FAULTS: [(&str, &str, Verdict, &str); 25] = [
-    (
-        "other-version",
-        "initialize/version",
-        Verdict::Wrong,
-        "version 2",
-    ),
-    (
-        "no-session-id",
-        "session/new",
-        Verdict::Wrong,
-        "no session id",
-    ),
-    (
-        "refuses-sessions",
-        "session/new",
-        Verdict::Wrong,
-        "error -32603",
-    ),
-    (
-        "one-session-id",
-        "session/unique-ids",
-        Verdict::Wrong,
-        "the same id",
-    ),
-    (
-        "takes-any-method",
-        "message/unknown-method",
-        Verdict::Wrong,
-        "answered",
-    ),
-    (
-        "takes-any-method",
-        "message/unknown-extension",
-        Verdict::Differs,
-        "answered",
-    ),
-    (
-        "numbers-string-ids",
-        "message/string-id",
-        Verdict::Wrong,
-        "another id",
-    ),
-    (
-        "rounds-ids",
-        "message/large-id",
-        Verdict::Wrong,
-        "another id",
-    ),
-    (
-        "no-stop-reason",
-        "turn/answer",
-        Verdict::Wrong,
-        "no stop reason",
-    ),
-    (
-        "no-stop-reason",
-        "turn/permission-reject",
-        Verdict::Wrong,
-        "no stop reason",
-    ),
-    (
-        "no-text",
-        "turn/answer",
-        Verdict::Differs,
-        "end_turn, no text",
-    ),
-    ("fails-turns", "turn/answer", Verdict::Wrong, "error -32603"),
-    ("fails-turns", "turn/second", Verdict::Wrong, "error -32603"),
-    (
-        "fails-turns",
-        "turn/after-cancel",
-        Verdict::Wrong,
-        "error -32603",
-    ),
-    ("fails-turns", "turn/cancel", Verdict::Wrong, "error -32603"),
-    (
-        "always-cancelled",
-        "turn/cancel-idle",
-        Verdict::Wrong,
-        "cancelled",
-    ),
-    ("never-cancelled", "turn/cancel", Verdict::Wrong, "end_turn"),
-    (
-        "one-option-id",
-        "turn/permission-options",
-        Verdict::Wrong,
-        "allow_once, an id that is there twice",
-    ),
-    ("chatty", "wire/output", Verdict::Wrong, "faults"),
-    ("no-jsonrpc", "wire/envelope", Verdict::Wrong, "faults"),
-    ("unknown-update", "wire/schema", Verdict::Wrong, "faults"),
-    ("reads-files", "wire/capabilities", Verdict::Wrong, "faults"),
-    (
-        "loads-nothing",
-        "session/load",
-        Verdict::Wrong,
-        "replays nothing",
-    ),
-    (
-        "loads-one-side",
-        "session/load",
-        Verdict::Wrong,
-        "replays one side only",
-    ),
-    (
-        "loads-late",
-        "session/load",
-        Verdict::Wrong,
-        "answers before the end of the replay",
-    ),
-];
-
-/// The same for what real agents do.
-const FAULTS_OF_PROFILES: [(&str, &str, Verdict, &str); 15] = [
-    (
-        "python-sdk",
-        "initialize/unknown-version",
-        Verdict::Wrong,
-        "version 99",
-    ),
-    (
-        "gemini",
-        "initialize/no-version",
-        Verdict::Differs,
-        "error -32603",
-    ),
-    (
-        "gemini",
-        "session/relative-cwd",
-        Verdict::Differs,
-        "error -32603",
-    ),
-    (
-        "gemini",
-        "session/no-mcp-servers",
-        Verdict::Differs,
-        "error -32603",
-    ),
-    (
-        "opencode",
-        "session/unknown",
-        Verdict::Differs,
-        "error -32602",
-    ),
-    (
-        "python-sdk",
-        "session/set-mode-unknown",
-        Verdict::Differs,
-        "answered",
-    ),
-    (
-        "codex",
-        "message/unknown-notification",
-        Verdict::Wrong,
-        "error -32601 without id",
-    ),
-    (
-        "codex",
-        "message/unknown-extension-notification",
-        Verdict::Wrong,
-        "error -32601 without id",
-    ),
-    (
-        "codex",
-        "message/garbage",
-        Verdict::Wrong,
-        "error -32700 without id",
-    ),
-    ("codex", "message/invalid-utf-8", Verdict::Died, "died"),
-    (
-        "codex",
-        "turn/busy",
-        Verdict::Timeout,
-        "queues; the second is never answered",
-    ),
-    (
-        "typescript-sdk",
-        "turn/permission-cancel",
-        Verdict::Wrong,
-        "end_turn",
-    ),
-    ("codex", "shutdown/eof", Verdict::Differs, "stays"),
-    ("gemini", "shutdown/eof-mid-turn", Verdict::Differs, "stays"),
-    ("codex", "shutdown/term", Verdict::Differs, "ends, leaves 1"),
-];
 
 fn strict(agent: &str) -> Result<(), Failed> {
     let report = check(&[LIKE, agent, "strict"].map(str::to_owned), |_| true)?;
@@ -373,6 +193,40 @@ fn not_runnable(how: &str) -> Result<(), Failed> {
     let result = agent_check::run(&options, |_| true, |_| {});
     match result {
         Err(NotRunnable::NoAgent(_)) => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+fn escaped() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    for how in ["escapes", "escapes-with-a-pipe"] {
+        let pids = dir.path().join(how);
+        let agent = [BROKEN, how, pids.to_str().unwrap()].map(str::to_owned);
+        let report = check(&agent, |check| check.name == "shutdown/eof")?;
+        let entry = &report.checks[0];
+        assert_eq!(entry.detail, "sleep in another process group", "{entry:?}");
+        // One of the process that is initialized first, and one of the check's own.
+        let pids = fs::read_to_string(pids)?;
+        assert_eq!(pids.lines().count(), 2, "{pids}");
+        for pid in pids.lines() {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let runs = !stat.is_empty() && !stat.contains(") Z ");
+            assert!(!runs, "{how}: {stat}");
+        }
+    }
+    Ok(())
+}
+
+fn flood() -> Result<(), Failed> {
+    let mut options = options(&[]);
+    options.command = ["sh", "-c", "while :; do printf %65536d 1; done"]
+        .map(str::to_owned)
+        .into();
+    match agent_check::run(&options, |_| true, |_| {}) {
+        Err(NotRunnable::NoAgent(why)) => {
+            assert_eq!(why, "it wrote a line of more than 8 MiB");
+            Ok(())
+        }
         other => Err(format!("{other:?}").into()),
     }
 }

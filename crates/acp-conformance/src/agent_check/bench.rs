@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     NotRunnable, Options, Row, Verdict,
     checks::Check,
-    talk::{Agent, Answer, RpcError, Stop},
+    talk::{Agent, Answer, RpcError, Stop, too_long},
     wire::Wire,
 };
 
@@ -109,6 +109,11 @@ impl<'a> Bench<'a> {
             Err(Stop::Died(how)) => {
                 self.lose();
                 Finding::new(Verdict::Died, "died").with(how)
+            }
+            Err(Stop::TooLong) => {
+                self.lose();
+                let why = "nothing after it can be read, and no answer can be told from it";
+                Finding::new(Verdict::Wrong, too_long()).with(why)
             }
             Err(Stop::Timeout(what)) => {
                 self.lose();
@@ -253,6 +258,7 @@ fn no_session(error: &RpcError) -> Stop {
 fn not_runnable(stop: Stop) -> NotRunnable {
     match stop {
         Stop::System(error) => NotRunnable::Start(error),
+        Stop::TooLong => NotRunnable::NoAgent(format!("it wrote {}", too_long())),
         Stop::Died(why) | Stop::Timeout(why) | Stop::NotApplicable(why) => {
             NotRunnable::NoAgent(why)
         }

@@ -14,10 +14,13 @@ use serde_json::{Value, json};
 
 use super::{
     Limits, Options,
+    left::{Left, Mark},
     wire::{self, Wire},
 };
 use crate::{
-    driver::{named, read_line},
+    driver::named,
+    lines::{self, Next},
+    processes,
     started::Group,
     tail::Tail,
 };
@@ -26,20 +29,34 @@ use crate::{
 /// knows the method, and all answer it, as they must.
 const FENCE: &str = "_acp-conformance/fence";
 
+/// The longest line that an agent may write, in bytes. An image in a message takes some MiB; nothing takes
+/// more.
+const LONGEST_LINE: u64 = 8 << 20;
+
 /// Lines of the agent that are read ahead of the check.
 const LINES_AHEAD: usize = 1024;
+
+/// How often it is looked for what has left the process group, when that is killed.
+const ROUNDS: usize = 10;
 
 /// Why a check ends early.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// The process ended, or closed its output.
     Died(String),
+    /// It wrote a line without end.
+    TooLong,
     /// What is named did not come.
     Timeout(String),
     /// There is nothing to check.
     NotApplicable(String),
     /// The operating system failed.
     System(io::Error),
+}
+
+/// What is said of a line without end.
+pub(super) fn too_long() -> String {
+    format!("a line of more than {} MiB", LONGEST_LINE >> 20)
 }
 
 impl From<io::Error> for Stop {
@@ -79,12 +96,14 @@ pub(super) struct RpcError {
     pub(super) message: String,
 }
 
-/// A process of the agent. Dropping it kills its process group.
+/// A process of the agent. Dropping it kills its process group, and what has left that.
 pub(super) struct Agent {
     group: Group,
     /// Until it is closed.
     stdin: Option<Sender<Vec<u8>>>,
-    stdout: Receiver<Vec<u8>>,
+    stdout: Receiver<Next>,
+    /// What it and its children are known by.
+    mark: Mark,
     stderr: Tail,
     limits: Limits,
     last_id: u64,
@@ -105,6 +124,7 @@ impl Agent {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        let mut mark = Mark::put_on(&mut command);
         let mut group = Group::spawn(command)
             .map_err(|error| io::Error::new(error.kind(), format!("{program}: {error}")))?;
         let no_pipe = || io::Error::other("a standard stream is not piped");
@@ -112,6 +132,9 @@ impl Agent {
         let mut stdin = child.stdin().take().ok_or_else(no_pipe)?;
         let stdout = child.stdout().take().ok_or_else(no_pipe)?;
         let stderr = child.stderr().take().ok_or_else(no_pipe)?;
+        mark.add_pipe(&stdin)?;
+        mark.add_pipe(&stdout)?;
+        mark.add_pipe(&stderr)?;
 
         // An agent that does not read must not stop the clock, so a thread writes. It ends, and closes
         // the pipe, with the sender.
@@ -124,11 +147,13 @@ impl Agent {
             }
         })?;
         // A flood waits in the pipe, not in our memory.
-        let (from_agent, lines) = mpsc::sync_channel(LINES_AHEAD);
+        let (from_agent, from_stdout) = mpsc::sync_channel(LINES_AHEAD);
         named("agent-stdout", move || {
             let mut stdout = BufReader::new(stdout);
-            while let Some(line) = read_line(&mut stdout) {
-                if from_agent.send(line).is_err() {
+            loop {
+                let next = lines::next(&mut stdout, LONGEST_LINE);
+                let is_last = !matches!(next, Next::Line(_));
+                if from_agent.send(next).is_err() || is_last {
                     break;
                 }
             }
@@ -139,7 +164,8 @@ impl Agent {
         Ok(Agent {
             group,
             stdin: Some(to_agent),
-            stdout: lines,
+            stdout: from_stdout,
+            mark,
             stderr: tail,
             limits: options.limits,
             last_id: 0,
@@ -151,6 +177,12 @@ impl Agent {
     /// How long it may take.
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What it has started, and itself, as far as they run.
+    pub(super) fn left(&mut self) -> Vec<Left> {
+        let group = self.pid();
+        self.mark.left(group)
     }
 
     /// The process id of the leader, which is also the id of the group.
@@ -281,8 +313,12 @@ impl Agent {
 
     /// Reads what is left of the output. Ends with the process at the latest.
     pub(super) fn drain(&mut self) {
-        while let Ok(line) = self.stdout.try_recv() {
-            self.read(&line);
+        while let Ok(next) = self.stdout.try_recv() {
+            match next {
+                Next::Line(line) => drop(self.read(&line)),
+                Next::TooLong => self.wire.borrow_mut().too_long(&too_long()),
+                Next::End => {}
+            }
         }
     }
 
@@ -295,13 +331,19 @@ impl Agent {
                 return Ok(None);
             }
             match self.stdout.recv_timeout(left) {
-                Ok(line) => {
+                Ok(Next::Line(line)) => {
                     if let Some(message) = self.read(&line) {
                         return Ok(Some(message));
                     }
                 }
+                Ok(Next::TooLong) => {
+                    self.wire.borrow_mut().too_long(&too_long());
+                    return Err(Stop::TooLong);
+                }
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
-                Err(RecvTimeoutError::Disconnected) => return Err(Stop::Died(self.last_words())),
+                Ok(Next::End) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Stop::Died(self.last_words()));
+                }
             }
         }
     }
@@ -325,6 +367,22 @@ impl Agent {
         match stderr.lines().rfind(says) {
             Some(line) => format!("{ended}; {}", line.trim()),
             None => ended,
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // Nothing can be done about a group that cannot be killed, least of all in a destructor.
+        let _ = self.group.kill();
+        // What is killed cannot start others, and what it has started before is found in the next round.
+        for _ in 0..ROUNDS {
+            let left = self.left();
+            let mut others = left.iter().filter(|one| one.has_left_group).peekable();
+            if others.peek().is_none() {
+                break;
+            }
+            others.filter_map(|one| one.pid).for_each(processes::kill);
         }
     }
 }

@@ -35,6 +35,11 @@ impl Wire {
         new.map(|(_, text)| text.clone()).collect()
     }
 
+    /// Notes a line that was too long to be read.
+    pub(super) fn too_long(&mut self, what: &str) {
+        self.note(Fault::Noise, format!("{what} on standard output"));
+    }
+
     fn note(&mut self, fault: Fault, text: String) {
         if !self.faults.iter().any(|(_, known)| *known == text) {
             self.faults.push((fault, text));

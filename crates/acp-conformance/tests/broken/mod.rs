@@ -1,12 +1,247 @@
 //! An agent that is the fake one with one thing broken.
 
-use std::io::{self, Write};
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use acp_conformance::agent_check::Verdict;
 
 use acp_fake_server::{
     Profile,
     agents::{Builtin, serve_as},
 };
 use serde_json::{Value, json};
+
+/// What is broken, the check that sees it, and what that says.
+pub const FAULTS: [(&str, &str, Verdict, &str); 29] = [
+    (
+        "other-version",
+        "initialize/version",
+        Verdict::Wrong,
+        "version 2",
+    ),
+    (
+        "no-session-id",
+        "session/new",
+        Verdict::Wrong,
+        "no session id",
+    ),
+    (
+        "refuses-sessions",
+        "session/new",
+        Verdict::Wrong,
+        "error -32603",
+    ),
+    (
+        "one-session-id",
+        "session/unique-ids",
+        Verdict::Wrong,
+        "the same id",
+    ),
+    (
+        "takes-any-method",
+        "message/unknown-method",
+        Verdict::Wrong,
+        "answered",
+    ),
+    (
+        "takes-any-method",
+        "message/unknown-extension",
+        Verdict::Differs,
+        "answered",
+    ),
+    (
+        "numbers-string-ids",
+        "message/string-id",
+        Verdict::Wrong,
+        "another id",
+    ),
+    (
+        "rounds-ids",
+        "message/large-id",
+        Verdict::Wrong,
+        "another id",
+    ),
+    (
+        "no-stop-reason",
+        "turn/answer",
+        Verdict::Wrong,
+        "no stop reason",
+    ),
+    (
+        "no-stop-reason",
+        "turn/permission-reject",
+        Verdict::Wrong,
+        "no stop reason",
+    ),
+    (
+        "no-text",
+        "turn/answer",
+        Verdict::Differs,
+        "end_turn, no text",
+    ),
+    ("fails-turns", "turn/answer", Verdict::Wrong, "error -32603"),
+    ("fails-turns", "turn/second", Verdict::Wrong, "error -32603"),
+    (
+        "fails-turns",
+        "turn/after-cancel",
+        Verdict::Wrong,
+        "error -32603",
+    ),
+    ("fails-turns", "turn/cancel", Verdict::Wrong, "error -32603"),
+    (
+        "always-cancelled",
+        "turn/cancel-idle",
+        Verdict::Wrong,
+        "cancelled",
+    ),
+    ("never-cancelled", "turn/cancel", Verdict::Wrong, "end_turn"),
+    (
+        "one-option-id",
+        "turn/permission-options",
+        Verdict::Wrong,
+        "allow_once, an id that is there twice",
+    ),
+    ("chatty", "wire/output", Verdict::Wrong, "faults"),
+    ("no-jsonrpc", "wire/envelope", Verdict::Wrong, "faults"),
+    ("unknown-update", "wire/schema", Verdict::Wrong, "faults"),
+    ("reads-files", "wire/capabilities", Verdict::Wrong, "faults"),
+    (
+        "loads-nothing",
+        "session/load",
+        Verdict::Wrong,
+        "replays nothing",
+    ),
+    (
+        "loads-one-side",
+        "session/load",
+        Verdict::Wrong,
+        "replays one side only",
+    ),
+    (
+        "loads-late",
+        "session/load",
+        Verdict::Wrong,
+        "answers before the end of the replay",
+    ),
+    (
+        "long-line",
+        "session/new",
+        Verdict::Wrong,
+        "a line of more than 8 MiB",
+    ),
+    ("long-line", "wire/output", Verdict::Wrong, "faults"),
+    (
+        "escapes",
+        "shutdown/eof",
+        Verdict::Differs,
+        "ends, leaves 1",
+    ),
+    (
+        "escapes-with-a-pipe",
+        "shutdown/term",
+        Verdict::Differs,
+        "ends, leaves 1",
+    ),
+];
+
+/// The same for what real agents do.
+pub const FAULTS_OF_PROFILES: [(&str, &str, Verdict, &str); 15] = [
+    (
+        "python-sdk",
+        "initialize/unknown-version",
+        Verdict::Wrong,
+        "version 99",
+    ),
+    (
+        "gemini",
+        "initialize/no-version",
+        Verdict::Differs,
+        "error -32603",
+    ),
+    (
+        "gemini",
+        "session/relative-cwd",
+        Verdict::Differs,
+        "error -32603",
+    ),
+    (
+        "gemini",
+        "session/no-mcp-servers",
+        Verdict::Differs,
+        "error -32603",
+    ),
+    (
+        "opencode",
+        "session/unknown",
+        Verdict::Differs,
+        "error -32602",
+    ),
+    (
+        "python-sdk",
+        "session/set-mode-unknown",
+        Verdict::Differs,
+        "answered",
+    ),
+    (
+        "codex",
+        "message/unknown-notification",
+        Verdict::Wrong,
+        "error -32601 without id",
+    ),
+    (
+        "codex",
+        "message/unknown-extension-notification",
+        Verdict::Wrong,
+        "error -32601 without id",
+    ),
+    (
+        "codex",
+        "message/garbage",
+        Verdict::Wrong,
+        "error -32700 without id",
+    ),
+    ("codex", "message/invalid-utf-8", Verdict::Died, "died"),
+    (
+        "codex",
+        "turn/busy",
+        Verdict::Timeout,
+        "queues; the second is never answered",
+    ),
+    (
+        "typescript-sdk",
+        "turn/permission-cancel",
+        Verdict::Wrong,
+        "end_turn",
+    ),
+    ("codex", "shutdown/eof", Verdict::Differs, "stays"),
+    ("gemini", "shutdown/eof-mid-turn", Verdict::Differs, "stays"),
+    ("codex", "shutdown/term", Verdict::Differs, "ends, leaves 1"),
+];
+
+/// Leaves a process behind that is in no process group of the agent's, if that is what is broken, and adds its
+/// id to the file.
+pub fn escape(how: &str, pids: Option<&Path>) -> io::Result<()> {
+    let mut command = Command::new("sleep");
+    command.arg("1000").process_group(0);
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    match how {
+        "escapes" => command.stdout(Stdio::null()),
+        // Its environment is another, and it has the agent's standard output.
+        "escapes-with-a-pipe" => command.env_clear(),
+        _ => return Ok(()),
+    };
+    let child = command.spawn()?;
+    if let Some(pids) = pids {
+        let mut file = File::options().append(true).create(true).open(pids)?;
+        writeln!(file, "{}", child.id())?;
+    }
+    Ok(())
+}
 
 /// What becomes of each line that the fake agent writes.
 type Break = fn(Value) -> Vec<Value>;
@@ -26,7 +261,7 @@ pub fn serve(how: &str) -> io::Result<()> {
 }
 
 /// The names, and what they break. A string is written as a line that is no message.
-const BREAKS: [(&str, Break); 25] = [
+const BREAKS: [(&str, Break); 28] = [
     ("nothing", |line| vec![line]),
     ("silent", |_| Vec::new()),
     ("refuses-initialize", |line| {
@@ -94,6 +329,15 @@ const BREAKS: [(&str, Break); 25] = [
         let line = set(line, "/params/options/0/optionId", json!("a")).remove(0);
         set(line, "/params/options/1/optionId", json!("a"))
     }),
+    ("long-line", |line| {
+        match line.pointer("/result/sessionId") {
+            Some(_) => vec![json!("x".repeat(9 << 20))],
+            None => vec![line],
+        }
+    }),
+    // What these break is done before: see `escape`.
+    ("escapes", |line| vec![line]),
+    ("escapes-with-a-pipe", |line| vec![line]),
     ("chatty", |line| {
         vec![json!("Listening on standard input"), line]
     }),
