@@ -59,11 +59,21 @@ pub enum Capability {
     State,
     /// Replace a process in which sessions pile up.
     MaxGivenUpSessions,
+    /// Take tools and a response format, and read tool calls from the answer.
+    Tools,
+    /// Go on with a session that the agent has kept.
+    ResumeSession,
+    /// Set configuration options of every session.
+    ConfigOptions,
+    /// Pass MCP servers on to every session.
+    McpServers,
+    /// Name further directories of every session.
+    AdditionalDirectories,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Capability; 26] = [
+    pub const ALL: [Capability; 31] = [
         Capability::Cancel,
         Capability::Lanes,
         Capability::CancelGrace,
@@ -90,6 +100,11 @@ impl Capability {
         Capability::ModelSource,
         Capability::State,
         Capability::MaxGivenUpSessions,
+        Capability::Tools,
+        Capability::ResumeSession,
+        Capability::ConfigOptions,
+        Capability::McpServers,
+        Capability::AdditionalDirectories,
     ];
 
     /// The capability's name in the driver protocol.
@@ -121,6 +136,11 @@ impl Capability {
             Capability::ModelSource => "model_source",
             Capability::State => "state",
             Capability::MaxGivenUpSessions => "max_given_up_sessions",
+            Capability::Tools => "tools",
+            Capability::ResumeSession => "resume_session",
+            Capability::ConfigOptions => "config_options",
+            Capability::McpServers => "mcp_servers",
+            Capability::AdditionalDirectories => "additional_directories",
         }
     }
 

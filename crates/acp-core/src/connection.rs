@@ -6,6 +6,7 @@
 //! the whole loop.
 
 mod handshake;
+mod history;
 mod incoming;
 mod lanes;
 mod options;
@@ -233,9 +234,10 @@ impl Connection {
         self.lanes.get(&lane)?.session.as_ref()
     }
 
-    /// The answer text of a running turn so far; it only grows.
+    /// The answer text of a running turn so far; it only grows. Where the request has tools or a response
+    /// format it is known with the end of the turn, and empty until then.
     pub fn turn_text(&self, turn: TurnId) -> Option<&str> {
-        self.turns.get(&turn).map(Turn::text)
+        self.turns.get(&turn).map(Turn::answer_text)
     }
 
     /// The end of the agent's standard error, and of what else it wrote that is no message, without the
@@ -355,7 +357,8 @@ impl Connection {
             let id = turn.id;
             // A turn that was answered and only waited for late text has its answer, and one that was
             // cancelled is cancelled, however the agent took it.
-            let result = if turn.answer.is_some() || turn.cancel.is_some() {
+            let answered = turn.answer.is_some() && turn.fault().is_none();
+            let result = if answered || turn.cancel.is_some() {
                 turn.finish(&self.agent.auth_methods, || self.diagnostics())
             } else {
                 Err(error.clone().into_turn(turn.into_partial()))

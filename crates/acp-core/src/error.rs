@@ -12,7 +12,7 @@ use serde_json::Value;
 
 pub use details::{AgentExited, AuthRequired, ExitInfo, InvalidResponse, Rejected, RejectedClass};
 
-use crate::request::Dropped;
+use crate::request::{Dropped, Repair};
 use details::tail;
 
 /// Why an agent could not be loaded, or a lane not be opened.
@@ -170,6 +170,19 @@ pub enum GenerateError {
         /// The end of the agent's standard error.
         stderr_tail: String,
     },
+    /// The agent's reply is not what was asked for, nor were those to the requests to send it once more
+    /// ([`LoadOptions::max_repairs`](crate::LoadOptions::max_repairs)).
+    #[error("the agent's reply is not what was asked for: {fault}")]
+    MalformedReply {
+        /// What is wrong with the last reply.
+        fault: String,
+        /// The replies before it.
+        repairs: Vec<Repair>,
+        /// What the agent reported as usage with the last reply.
+        usage: Option<Value>,
+        /// The last reply.
+        partial: String,
+    },
     /// The lane's queue is full.
     #[error("{queued} turns already wait on this lane")]
     Busy {
@@ -252,6 +265,7 @@ impl GenerateError {
             Self::Refused { .. } => "refused",
             Self::UnknownStopReason { .. } => "unknown_stop_reason",
             Self::EmptyTurn { .. } => "empty_turn",
+            Self::MalformedReply { .. } => "malformed_reply",
             Self::Busy { .. } => "busy",
             Self::Closed { .. } => "closed",
             Self::Model(_) => "model",
@@ -270,6 +284,7 @@ impl GenerateError {
             | Self::Cancelled { partial }
             | Self::Refused { partial }
             | Self::UnknownStopReason { partial, .. }
+            | Self::MalformedReply { partial, .. }
             | Self::Closed { partial } => partial,
             Self::InvalidRequest(_)
             | Self::StartupTimeout { .. }

@@ -166,6 +166,7 @@ mod message;
 mod permission;
 mod prompt;
 mod protocol;
+mod reply;
 mod request;
 mod secrets;
 mod tail;

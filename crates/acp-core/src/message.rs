@@ -63,6 +63,12 @@ impl Message {
         message
     }
 
+    /// Whether it is about a call of a tool.
+    pub(crate) fn is_of_tools(&self) -> bool {
+        let has = |name: &str| self.other.get(name).is_some_and(|value| !value.is_null());
+        !self.other.is_empty() && (has("tool_calls") || has("tool_call_id"))
+    }
+
     /// The tools that it calls, as far as they can be read.
     pub fn tool_calls(&self) -> Vec<ToolCall> {
         let calls = self.other.get("tool_calls").and_then(Value::as_array);
@@ -406,9 +412,9 @@ mod tests {
         let message: Message = serde_json::from_value(calling.clone()).unwrap();
         assert_eq!(serde_json::to_value(&message).unwrap(), calling);
         let call = ToolCall::new("c1", "add", json!({"a": 1}));
-        assert_eq!(message.tool_calls(), [call.clone()]);
+        assert_eq!(message.tool_calls(), std::slice::from_ref(&call));
         assert_eq!(
-            Message::assistant_calling(Content::Null, &[call.clone()]).tool_calls(),
+            Message::assistant_calling(Content::Null, std::slice::from_ref(&call)).tool_calls(),
             [call]
         );
         assert_eq!(

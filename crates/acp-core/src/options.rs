@@ -47,6 +47,8 @@ type RequestHook = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 /// | what of a request goes out | all of it, into the same session, with the marker |
 /// | next session | opened ahead where the state policy may need one |
 /// | sessions that pile up in an agent that cannot close them | 64 |
+/// | a reply that is not in the form that tools or a response format ask for | asked for again, twice |
+/// | the agent's own tools in a turn with tools or a response format | refused |
 /// | longest line read | 64 MiB |
 /// | turns waiting on one lane | 1024 |
 /// | end of the process | 1 s after its input has ended SIGTERM, 2 s later SIGKILL |
@@ -272,6 +274,24 @@ impl LoadOptions {
     #[must_use]
     pub fn max_given_up_sessions(mut self, sessions: impl Into<Option<usize>>) -> Self {
         self.connection.max_given_up_sessions = sessions.into();
+        self
+    }
+
+    /// How often the agent is asked once more for a reply that is not in the form that a request with tools or
+    /// a response format asks for. After that the turn is
+    /// [`MalformedReply`](crate::GenerateError::MalformedReply).
+    #[must_use]
+    pub fn max_repairs(mut self, repairs: u32) -> Self {
+        self.connection.max_repairs = repairs;
+        self
+    }
+
+    /// Whether the agent may use tools of its own, as its permission requests are answered, in a turn whose
+    /// request has tools or a response format. Without this they are refused in such a turn: the host's tools
+    /// are meant.
+    #[must_use]
+    pub fn native_tools(mut self, allow: bool) -> Self {
+        self.connection.native_tools = allow;
         self
     }
 

@@ -11,7 +11,10 @@
 //! SUPERSEDES-ALL-PRIOR: And of Peru?
 //! ```
 //!
-//! This is, to the letter, what the ports of the same capability in other languages send.
+//! This is, to the letter, what the ports of the same capability in other languages send. A request with
+//! tools or a response format goes as a JSON object instead, before the same marker.
+
+mod object;
 
 use serde_json::Value;
 
@@ -37,7 +40,7 @@ fn other_parts(message: &Message) -> impl Iterator<Item = &Value> {
 /// The full request as one text: a `role: content` line for each message that has text, and the
 /// marker. Without a user message the marker names the last line.
 pub fn render_text(request: &GenerateRequest) -> String {
-    let mut prompt = lines(&request.messages);
+    let mut prompt = text_of(request);
     let with_text = |message: &&Message| !message.content.text().is_empty();
     let user = |message: &&Message| message.role == "user" && with_text(message);
     let messages = &request.messages;
@@ -55,6 +58,15 @@ pub fn render_text(request: &GenerateRequest) -> String {
     prompt.push_str(": ");
     prompt.push_str(&named);
     prompt
+}
+
+/// The full request without the marker.
+fn text_of(request: &GenerateRequest) -> String {
+    if request.wants_object() {
+        object::request(request)
+    } else {
+        lines(&request.messages)
+    }
 }
 
 /// One line for each message that has text.
@@ -84,9 +96,25 @@ pub(crate) fn full_request(request: &GenerateRequest) -> Vec<ContentBlock> {
     blocks(render_text(request), &request.messages)
 }
 
-/// The content blocks of messages whose session holds what was before them, and nothing else.
-pub(crate) fn messages(messages: &[Message]) -> Vec<ContentBlock> {
-    blocks(lines(messages), messages)
+/// The content blocks of a full request in a session that was never used, where nothing needs superseding.
+pub(crate) fn first_request(request: &GenerateRequest) -> Vec<ContentBlock> {
+    blocks(text_of(request), &request.messages)
+}
+
+/// The content blocks of a request whose session holds what was before its messages, and nothing else, and
+/// was told to answer by a JSON object, or was not.
+pub(crate) fn rest_of_request(request: &GenerateRequest, as_object: bool) -> Vec<ContentBlock> {
+    let text = if as_object {
+        object::rest(request)
+    } else {
+        lines(&request.messages)
+    };
+    blocks(text, &request.messages)
+}
+
+/// The content blocks that ask for a reply once more.
+pub(crate) fn repair(fault: &str) -> Vec<ContentBlock> {
+    blocks(object::repair(fault), &[])
 }
 
 /// Whether this agent takes everything in these messages. Otherwise the error names what it does not.
@@ -285,7 +313,7 @@ mod tests {
         let link = json!({"type": "resource_link", "name": "a", "uri": "file:///a"});
         let linked = request(json!([{"role": "user", "content": [link]}]));
         check(&linked.messages, none).unwrap();
-        let blocks = messages(&linked.messages);
+        let blocks = first_request(&linked);
         assert_eq!(serde_json::to_value(&blocks[1]).unwrap(), link);
         let odd = request(json!([{"role": "user", "content": [{"type": "hologram"}]}]));
         let error = check(&odd.messages, none).unwrap_err();

@@ -63,6 +63,19 @@ impl GenerateRequest {
         self.response_format = Some(format);
         self
     }
+
+    /// Whether the request or its answer is more than text, so that both go as JSON objects.
+    pub(crate) fn wants_object(&self) -> bool {
+        !self.tools.is_empty()
+            || self.wants_json()
+            || self.messages.iter().any(Message::is_of_tools)
+    }
+
+    /// Whether the text of the answer is to be JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        let format = self.response_format.as_ref();
+        format.is_some_and(|format| !format.is_null() && format["type"] != "text")
+    }
 }
 
 /// A turn's answer.
@@ -265,11 +278,12 @@ mod tests {
             "response_format": {"type": "json_object"},
         });
         assert_eq!(serde_json::to_value(read(&full)).unwrap(), full);
+        assert!(read(&full).wants_object() && read(&full).wants_json());
         for nothing in [
             json!({"messages": [], "tools": null, "response_format": null}),
             json!({"messages": [], "tools": [], "response_format": {"type": "text"}}),
         ] {
-            assert_eq!(read(&nothing).tools, Vec::<Value>::new());
+            assert!(!read(&nothing).wants_object(), "{nothing}");
         }
     }
 

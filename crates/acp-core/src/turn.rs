@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::connection::{LaneId, TurnId};
@@ -14,7 +15,8 @@ use crate::error::{AuthRequired, GenerateError, InvalidResponse, Rejected};
 use crate::protocol::{
     AuthMethod, ContentBlock, ErrorObject, PromptResult, TextBlock, Update, method,
 };
-use crate::request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, StopReason};
+use crate::reply::{Expected, Reply};
+use crate::request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, Repair, StopReason};
 use crate::text::{HighSurrogate, push_json_string};
 use crate::wire::{Text, code};
 
@@ -121,6 +123,8 @@ pub(crate) struct Turn {
     pub(crate) prompt: Vec<ContentBlock>,
     /// What is asked; once it is sent, what of it was sent.
     pub(crate) request: Option<GenerateRequest>,
+    /// What the reply is to be, where that is more than text.
+    pub(crate) expected: Option<Expected>,
     pub(crate) cancel: Option<CancelCause>,
     pub(crate) last_activity: Instant,
     /// Whether the agent went on after it was told to cancel.
@@ -129,6 +133,9 @@ pub(crate) struct Turn {
     pub(crate) dropped: Dropped,
     /// The connection's counts when the prompt went out.
     pub(crate) stray_before: Stray,
+    /// When the prompt went out, or the last one that asks for the reply once more.
+    pub(crate) sent_at: Instant,
+    repairs: Vec<Repair>,
     text: String,
     messages: Vec<MessageSpan>,
     /// Half a character at the end of `text`.
@@ -145,12 +152,15 @@ impl Turn {
             options,
             prompt: Vec::new(),
             request: None,
+            expected: None,
             cancel: None,
             last_activity: now,
             went_on: false,
             answer: None,
             dropped: Dropped::default(),
             stray_before: Stray::default(),
+            sent_at: now,
+            repairs: Vec::new(),
             text: String::new(),
             messages: Vec::new(),
             half: HighSurrogate::default(),
@@ -158,9 +168,65 @@ impl Turn {
         }
     }
 
-    /// The answer text so far.
+    /// The agent's text so far.
     pub(crate) fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The answer text so far. A reply in JSON says only at its end what of it is that.
+    pub(crate) fn answer_text(&self) -> &str {
+        if self.expected.is_some() {
+            ""
+        } else {
+            &self.text
+        }
+    }
+
+    /// What the reply says. The error is its fault.
+    fn reply(&self) -> Result<Reply, String> {
+        let expected = self.expected.as_ref();
+        expected.map_or(Ok(Reply::default()), |expected| expected.read(&self.text))
+    }
+
+    /// Whether the text so far is not what was asked for.
+    pub(crate) fn has_fault(&self) -> bool {
+        self.reply().is_err()
+    }
+
+    /// What is wrong with a reply that the agent has ended as it should.
+    pub(crate) fn fault(&self) -> Option<String> {
+        match &self.answer {
+            Some(Answer::Result(result)) if !self.text.is_empty() => {
+                read_stop_reason(&result.stop_reason)?;
+                self.reply().err()
+            }
+            _ => None,
+        }
+    }
+
+    /// How many replies were asked for once more.
+    pub(crate) fn repairs(&self) -> usize {
+        self.repairs.len()
+    }
+
+    /// Begins anew, because the reply has this fault.
+    pub(crate) fn begin_repair(&mut self, fault: String, now: Instant) {
+        let usage = match self.answer.take() {
+            Some(Answer::Result(result)) => result.usage,
+            _ => None,
+        };
+        self.repairs.push(Repair {
+            fault,
+            usage,
+            duration: now.duration_since(self.sent_at),
+        });
+        self.stage = Stage::Running;
+        self.sent_at = now;
+        self.last_activity = now;
+        self.text.clear();
+        self.messages.clear();
+        self.half = HighSurrogate::default();
+        self.open_tools.clear();
     }
 
     pub(crate) fn has_open_tools(&self) -> bool {
@@ -285,6 +351,7 @@ impl Turn {
         stderr_tail: impl FnOnce() -> String,
     ) -> Result<GenerateResponse, GenerateError> {
         self.flush();
+        let reply = self.reply();
         let partial = self.text;
         match self.cancel {
             Some(CancelCause::Host) => return Err(GenerateError::Cancelled { partial }),
@@ -325,18 +392,15 @@ impl Turn {
             }
             None => return Err(GenerateError::Closed { partial }),
         };
-        let stop_reason = match result.stop_reason.as_str() {
-            Some("end_turn") => StopReason::EndTurn,
-            Some("max_tokens") => StopReason::MaxTokens,
-            Some("max_turn_requests") => StopReason::MaxTurnRequests,
-            Some("refusal") => return Err(GenerateError::Refused { partial }),
-            Some("cancelled") => return Err(GenerateError::Cancelled { partial }),
-            _ => {
-                return Err(GenerateError::UnknownStopReason {
+        let Some(stop_reason) = read_stop_reason(&result.stop_reason) else {
+            return Err(match result.stop_reason.as_str() {
+                Some("refusal") => GenerateError::Refused { partial },
+                Some("cancelled") => GenerateError::Cancelled { partial },
+                _ => GenerateError::UnknownStopReason {
                     stop_reason: result.stop_reason,
                     partial,
-                });
-            }
+                },
+            });
         };
         if partial.is_empty() && stop_reason == StopReason::EndTurn && !self.options.allow_empty {
             return Err(GenerateError::EmptyTurn {
@@ -344,15 +408,42 @@ impl Turn {
                 stderr_tail: stderr_tail(),
             });
         }
+        let reply = match reply {
+            // Nothing at all says nothing, however it was asked for.
+            _ if partial.is_empty() => Reply::default(),
+            Ok(reply) => reply,
+            Err(fault) => {
+                return Err(GenerateError::MalformedReply {
+                    fault,
+                    repairs: self.repairs,
+                    usage: result.usage,
+                    partial,
+                });
+            }
+        };
+        let (content, messages) = match reply.content {
+            Some(content) => (content, Vec::new()),
+            None => (partial, self.messages),
+        };
         Ok(GenerateResponse {
-            content: partial,
-            tool_calls: Vec::new(),
-            repairs: Vec::new(),
+            content,
+            tool_calls: reply.calls,
             stop_reason,
             usage: result.usage,
             dropped: self.dropped,
-            messages: self.messages,
+            messages,
+            repairs: self.repairs,
         })
+    }
+}
+
+/// The stop reasons that end a turn with an answer.
+fn read_stop_reason(stop_reason: &Value) -> Option<StopReason> {
+    match stop_reason.as_str()? {
+        "end_turn" => Some(StopReason::EndTurn),
+        "max_tokens" => Some(StopReason::MaxTokens),
+        "max_turn_requests" => Some(StopReason::MaxTurnRequests),
+        _ => None,
     }
 }
 

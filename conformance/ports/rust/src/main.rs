@@ -19,7 +19,7 @@ use answer::Seq;
 use options::{load_options, turn_options};
 
 /// Everything this library can do, which is everything there is.
-const CAPABILITIES: [&str; 26] = [
+const CAPABILITIES: [&str; 31] = [
     "cancel",
     "lanes",
     "cancel_grace",
@@ -46,6 +46,11 @@ const CAPABILITIES: [&str; 26] = [
     "model_source",
     "state",
     "max_given_up_sessions",
+    "tools",
+    "resume_session",
+    "config_options",
+    "mcp_servers",
+    "additional_directories",
 ];
 
 fn main() -> io::Result<()> {
@@ -141,7 +146,7 @@ impl Driver {
         };
         let request = match GenerateRequest::deserialize(args) {
             Ok(request) => request,
-            Err(error) => return seq.crash(&format!("the messages cannot be read: {error}")),
+            Err(error) => return seq.crash(&format!("the request cannot be read: {error}")),
         };
         let lanes = lock(&self.lanes);
         let name = lane_name(args);
@@ -184,6 +189,8 @@ fn wait(seq: Seq, turn: Turn) {
             "usage": response.usage,
             "dropped": response.dropped.nonzero().collect::<HashMap<_, _>>(),
             "messages": messages(&response),
+            "tool_calls": response.tool_calls,
+            "repairs": response.repairs.len(),
         })),
         Err(error) => seq.err(&error),
     }

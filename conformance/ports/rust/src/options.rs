@@ -44,6 +44,12 @@ pub fn load_options(args: &Value) -> Result<LoadOptions, String> {
     if let Some(most) = args["max_given_up_sessions"].as_u64() {
         options = options.max_given_up_sessions(usize::try_from(most).unwrap_or(usize::MAX));
     }
+    if let Some(most) = args["max_repairs"].as_u64() {
+        options = options.max_repairs(u32::try_from(most).unwrap_or(u32::MAX));
+    }
+    if let Some(allow) = args["native_tools"].as_bool() {
+        options = options.native_tools(allow);
+    }
     if let Some(bytes) = args["max_line_bytes"].as_u64() {
         options = options.max_line_len(usize::try_from(bytes).unwrap_or(usize::MAX));
     }

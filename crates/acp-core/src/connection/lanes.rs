@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::state::History;
+use super::history::History;
 use super::{Call, Connection, Event, LaneId, Phase, TurnId};
 use crate::error::LoadError;
 use crate::protocol::{CloseSessionRequest, NewSessionRequest, SessionInfo, method};

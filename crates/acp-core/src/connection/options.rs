@@ -50,6 +50,12 @@ pub struct ConnectionOptions {
     /// Sessions that were given up and that the agent cannot close, after which its process should be
     /// replaced: [`Connection::is_worn_out`](super::Connection::is_worn_out). In some agents each one is memory.
     pub max_given_up_sessions: Option<usize>,
+    /// How often the agent is asked once more for a reply that is not in the form that tools or a response
+    /// format ask for.
+    pub max_repairs: u32,
+    /// Whether the agent may use tools of its own in a turn with tools or a response format. Otherwise what
+    /// it wants a permission for is refused in such a turn, whatever `permission` says.
+    pub native_tools: bool,
     /// Longest line read, in bytes. A longer one is dropped and the connection lives on.
     pub max_line_len: usize,
     /// Most turns that wait on one lane.
@@ -76,6 +82,8 @@ impl ConnectionOptions {
             state: StatePolicy::default(),
             spare_session: true,
             max_given_up_sessions: Some(64),
+            max_repairs: 2,
+            native_tools: false,
             max_line_len: 64 * 1024 * 1024,
             max_queue: 1024,
         }

@@ -12,7 +12,7 @@ use crate::permission::{
 };
 use crate::protocol::{method, read_value};
 use crate::timer::Timer;
-use crate::turn::Turn;
+use crate::turn::{Stage, Turn};
 use crate::wire::{self, RequestId, code};
 
 /// Requests that the host is asked about at a time; more are refused, because each takes a thread.
@@ -97,6 +97,10 @@ impl Connection {
             // ACP v1, Prompt Turn, "Cancellation": also a request that arrives after the cancel.
             return self.send_decision(&id, &request, &PermissionDecision::Cancelled);
         }
+        if self.forbids_native_tools(&request.session_id) {
+            let decision = request.decide(PermissionPolicy::Reject);
+            return self.send_decision(&id, &request, &decision);
+        }
         match self.options.permission {
             PermissionPolicy::Ask if self.asked.len() < MAX_ASKED => {
                 let key = self.new_key();
@@ -113,6 +117,20 @@ impl Connection {
                 self.send_decision(&id, &request, &decision);
             }
         }
+    }
+
+    /// Whether the turn that a session runs is about tools of the host, and those alone. A session that is
+    /// not known may be any turn's.
+    fn forbids_native_tools(&self, session_id: &str) -> bool {
+        let mut turns = self
+            .turns
+            .values()
+            .filter(|turn| turn.stage != Stage::Queued);
+        !self.options.native_tools
+            && match self.lane_of_session.get(session_id) {
+                Some(&lane) => turns.any(|turn| turn.lane == lane && turn.expected.is_some()),
+                None => turns.any(|turn| turn.expected.is_some()),
+            }
     }
 
     /// The host has not answered in time: a permission is refused, and so is anything else.

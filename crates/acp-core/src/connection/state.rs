@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use super::lanes::{Lane, LaneState};
 use super::{Connection, LaneId, TurnId};
-use crate::message::Message;
 use crate::prompt;
 use crate::protocol::ContentBlock;
 use crate::request::{GenerateRequest, GenerateResponse};
@@ -23,21 +22,9 @@ pub enum StatePolicy {
     /// Every prompt is the full request, in a session that was never used. There is nothing stale in it.
     FreshSession,
     /// The prompt is the new messages alone, where the request is exactly what the session was sent and has
-    /// answered, and something new. Anything else, and whatever follows a turn that failed, is the full
+    /// answered, and something new, with the same tools and response format. Anything else, and whatever follows a turn that failed, is the full
     /// request in a session that was never used.
     VerifiedDelta,
-}
-
-/// What a session was sent, and what it answered.
-#[derive(Debug, Default)]
-pub(super) struct History(Vec<Message>);
-
-impl History {
-    /// The part of `request` that the session has not seen, if it has seen the rest and nothing else.
-    fn unseen<'a>(&self, request: &'a GenerateRequest) -> Option<&'a [Message]> {
-        let (seen, unseen) = request.messages.split_at_checked(self.0.len())?;
-        (!unseen.is_empty() && seen == self.0).then_some(unseen)
-    }
 }
 
 impl Connection {
@@ -54,14 +41,15 @@ impl Connection {
             return Some(std::mem::take(&mut turn.prompt));
         };
         let history = self.lanes.get(&lane)?.history.as_ref()?;
-        let unseen = match history.unseen(request) {
-            _ if history.0.is_empty() => request.messages.len(),
-            Some(unseen) if self.options.state == StatePolicy::VerifiedDelta => unseen.len(),
-            _ => return None,
-        };
+        if history.is_empty() {
+            return Some(prompt::first_request(request));
+        }
+        if self.options.state != StatePolicy::VerifiedDelta {
+            return None;
+        }
         // The session's history gets the rest back with the answer.
-        request.messages.drain(..request.messages.len() - unseen);
-        Some(prompt::messages(&request.messages))
+        request.messages = history.unseen(request)?;
+        Some(prompt::rest_of_request(request, turn.expected.is_some()))
     }
 
     /// Notes what a session holds after a turn.
@@ -81,8 +69,7 @@ impl Connection {
             lane.history = None;
             return;
         };
-        history.0.extend(sent.messages);
-        history.0.push(Message::assistant(answer.content.as_str()));
+        history.add(sent, answer.to_message());
     }
 
     /// Puts a lane onto a session that was never used: its spare, if there is one, or else a new one.
@@ -168,42 +155,5 @@ impl Connection {
             lane.state = LaneState::Ready;
         }
         self.start_next(id, now);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_is_exactly_more_is_unseen() {
-        let [a, b, c] = ["a", "b", "c"].map(Message::user);
-        let history = History(vec![a.clone(), Message::assistant("x")]);
-        let unseen = |messages: &[Message]| {
-            let request = GenerateRequest::new(messages);
-            history.unseen(&request).map(<[Message]>::to_vec)
-        };
-        let x = Message::assistant("x");
-        assert_eq!(
-            unseen(&[a.clone(), x.clone(), b.clone()]),
-            Some(vec![b.clone()])
-        );
-        for (why, messages) in [
-            ("a retry", vec![a.clone()]),
-            ("nothing new", vec![a.clone(), x.clone()]),
-            ("an edited question", vec![b.clone(), x.clone(), c.clone()]),
-            (
-                "an edited answer",
-                vec![a.clone(), Message::assistant("y"), c.clone()],
-            ),
-            (
-                "another role",
-                vec![a.clone(), Message::user("x"), c.clone()],
-            ),
-            ("one left out", vec![a, b, c]),
-            ("nothing", vec![]),
-        ] {
-            assert_eq!(unseen(&messages), None, "{why}");
-        }
     }
 }

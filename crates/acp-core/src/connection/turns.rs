@@ -6,6 +6,7 @@ use super::{Call, Connection, Event, LaneId, Phase, SETTLE_LIMIT, SETTLE_WINDOW,
 use crate::error::{GenerateError, LoadError};
 use crate::prompt;
 use crate::protocol::{CancelNotification, ContentBlock, PromptRequest, PromptResult, method};
+use crate::reply::Expected;
 use crate::request::GenerateRequest;
 use crate::timer::Timer;
 use crate::turn::{Answer, CancelCause, IDLE_STRETCH, Stage, Turn, TurnOptions};
@@ -53,6 +54,7 @@ impl Connection {
             .map_err(GenerateError::InvalidRequest)?;
         let id = TurnId(self.new_key());
         let mut turn = Turn::new(id, lane, options, now);
+        turn.expected = Expected::of(request);
         if self.holds_requests() {
             turn.request = Some(request.clone());
         } else {
@@ -97,17 +99,26 @@ impl Connection {
         let session_id = session.map_or("", |session| &session.session_id).to_owned();
         turn.stage = Stage::Running;
         turn.last_activity = now;
+        turn.sent_at = now;
         turn.stray_before = self.stray;
         turn.dropped.outside_turn = std::mem::take(&mut lane.outside_turn);
         let idle = turn.options.idle_timeout;
+        self.send_prompt_request(id, &session_id, prompt, idle, now);
+    }
+
+    fn send_prompt_request(
+        &mut self,
+        id: TurnId,
+        session_id: &str,
+        prompt: &[ContentBlock],
+        idle: Option<Duration>,
+        now: Instant,
+    ) {
         self.timers.set_after(Timer::Idle(id), now, idle);
         self.send_request(
             Call::Prompt(id),
             method::SESSION_PROMPT,
-            PromptRequest {
-                session_id: &session_id,
-                prompt,
-            },
+            PromptRequest { session_id, prompt },
         );
     }
 
@@ -121,7 +132,9 @@ impl Connection {
                 (Answer::Error(_) | Answer::Invalid(_), _) | (_, Settle::Never) => false,
                 (_, Settle::Always) => true,
                 (Answer::Result(result), Settle::Adaptive) => {
-                    self.late_seen || (turn.text().is_empty() && ended_well(result))
+                    // Half a reply may have the rest on its way, as an empty one may have all of it.
+                    let lacks = turn.text().is_empty() || turn.has_fault();
+                    self.late_seen || (lacks && ended_well(result))
                 }
             };
         let lane = turn.lane;
@@ -142,8 +155,40 @@ impl Connection {
             }
             self.timers.set(Timer::Settle(id), now + SETTLE_WINDOW);
         } else {
-            self.end_turn(id, now);
+            self.conclude(id, now);
         }
+    }
+
+    /// The reply is whole: it ends the turn, or is asked for once more.
+    fn conclude(&mut self, id: TurnId, now: Instant) {
+        match self.turns.get(&id).and_then(Turn::fault) {
+            Some(fault) if self.may_repair(id) => self.repair(id, fault, now),
+            _ => self.end_turn(id, now),
+        }
+    }
+
+    fn may_repair(&self, id: TurnId) -> bool {
+        let most = usize::try_from(self.options.max_repairs).unwrap_or(usize::MAX);
+        self.turns.get(&id).is_some_and(|turn| {
+            let lane = self.lanes.get(&turn.lane);
+            turn.cancel.is_none()
+                && turn.repairs() < most
+                && lane.is_some_and(|lane| !lane.is_closed())
+        })
+    }
+
+    /// Asks the session for the reply once more.
+    fn repair(&mut self, id: TurnId, fault: String, now: Instant) {
+        let Some(turn) = self.turns.get_mut(&id) else {
+            return;
+        };
+        let prompt = prompt::repair(&fault);
+        turn.begin_repair(fault, now);
+        let idle = turn.options.idle_timeout;
+        let lane = self.lanes.get(&turn.lane);
+        let session = lane.and_then(|lane| lane.session.as_ref());
+        let session_id = session.map_or("", |session| &session.session_id).to_owned();
+        self.send_prompt_request(id, &session_id, &prompt, idle, now);
     }
 
     /// Late text has come while the turn settles: the window begins anew.
@@ -158,7 +203,7 @@ impl Connection {
     }
 
     pub(super) fn settled(&mut self, id: TurnId, now: Instant) {
-        self.end_turn(id, now);
+        self.conclude(id, now);
     }
 
     /// Nothing has come for a while. The clock is read lazily, so that a chunk costs one store: the
@@ -220,8 +265,13 @@ impl Connection {
             return;
         };
         match turn.stage {
-            // It was answered already: the cancel is too late, and the answer stands.
-            Stage::Settling { .. } => self.end_turn(id, now),
+            // It was answered already: the cancel is too late, and the answer stands, if it is one.
+            Stage::Settling { .. } => {
+                if turn.fault().is_some() {
+                    turn.cancel = Some(cause);
+                }
+                self.end_turn(id, now);
+            }
             Stage::Queued => {
                 turn.cancel = Some(cause);
                 let lane = turn.lane;
@@ -293,10 +343,13 @@ impl Connection {
             }
         }
         let ran = turn.stage != Stage::Queued;
+        let repaired = turn.repairs() > 0;
         let sent = turn.request.take();
         let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());
         if ran && self.holds_requests() {
-            self.note_history(lane, sent, result.as_ref().ok());
+            // A session that holds a repair holds more than the host's conversation.
+            let answer = result.as_ref().ok().filter(|_| !repaired);
+            self.note_history(lane, sent, answer);
         }
         self.event(Event::TurnEnded(id, Box::new(result)));
         self.start_next(lane, now);

@@ -38,6 +38,10 @@ impl Serialize for GenerateError {
             Self::EmptyTurn { dropped, .. } => {
                 report.set("dropped", dropped.nonzero().collect::<CountMap>().0);
             }
+            Self::MalformedReply { fault, repairs, .. } => {
+                report.set("fault", fault.as_str());
+                report.set("repairs", repairs.len());
+            }
             _ => {}
         }
         report

@@ -1,11 +1,9 @@
 //! State policies, on the engine alone with an agent that remembers: whatever the host asks, in whatever
 //! order, what the session holds after a turn is the host's request and the answer, and nothing else.
 
-mod rig;
-
+use super::rig::{Agent, Host, Outcome, agent, lines};
 use acp_core::{Event, GenerateRequest, Message, Output, StatePolicy};
 use proptest::prelude::*;
-use rig::{Agent, Host, Outcome, agent, lines};
 use serde_json::Value;
 
 #[test]
@@ -99,7 +97,7 @@ fn a_spare_is_opened_while_nobody_waits_and_the_old_session_is_closed() {
         );
         host.agent.take(&line);
         host.settle();
-        assert!(host.ended[&id].is_some());
+        assert!(host.ended[&id].is_ok());
         assert_eq!(host.agent.opened, opened + 1, "turn {turn}");
         assert_eq!(host.agent.sessions.len(), 1);
     }
@@ -148,7 +146,7 @@ fn a_turn_waits_for_the_spare_that_is_on_its_way() {
         match host.connection.poll_output() {
             Output::Send(line) => host.agent.take(&line),
             Output::Event(Event::TurnEnded(id, result)) => {
-                host.ended.insert(id, result.ok());
+                host.ended.insert(id, *result);
             }
             Output::Wait(_) => {
                 let line = host.agent.lines.pop_front().unwrap();
@@ -159,7 +157,7 @@ fn a_turn_waits_for_the_spare_that_is_on_its_way() {
     }
     let second = host.start(&GenerateRequest::user("two?"));
     host.settle();
-    assert!(host.ended[&second].is_some());
+    assert!(host.ended[&second].is_ok());
     assert_eq!(host.agent.opened, 3, "one for each turn, and a spare");
 }
 

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use acp_core::{
-    Connection, ConnectionOptions, Event, GenerateRequest, GenerateResponse, LaneId, Message,
-    Output, StatePolicy, TurnId, TurnOptions, render_text,
+    Connection, ConnectionOptions, Event, GenerateError, GenerateRequest, GenerateResponse, LaneId,
+    Message, Output, StatePolicy, TurnId, TurnOptions, render_text,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +28,8 @@ pub struct Agent {
     pub one_name: bool,
     /// How the next prompts end; well, if nothing is said.
     pub outcomes: VecDeque<Outcome>,
+    /// What the next prompts are answered by; by a number, if nothing is said.
+    pub replies: VecDeque<String>,
     /// How the next sessions open; well, if nothing is said.
     pub openings: VecDeque<bool>,
     /// Lines on their way to the client.
@@ -94,7 +96,8 @@ impl Agent {
         let held = self.sessions.get_mut(&session).unwrap();
         held.push(prompt);
         self.answers += 1;
-        let text = format!("answer {}", self.answers);
+        let number = || format!("answer {}", self.answers);
+        let text = self.replies.pop_front().unwrap_or_else(number);
         let outcome = self.outcomes.pop_front().unwrap_or(Outcome::Well);
         if outcome != Outcome::Empty {
             held.push(format!("assistant: {text}"));
@@ -130,7 +133,7 @@ pub struct Host {
     pub agent: Agent,
     pub lane: LaneId,
     pub now: Instant,
-    pub ended: BTreeMap<TurnId, Option<GenerateResponse>>,
+    pub ended: BTreeMap<TurnId, Result<GenerateResponse, GenerateError>>,
 }
 
 impl Host {
@@ -172,7 +175,7 @@ impl Host {
             match self.connection.poll_output() {
                 Output::Send(line) => self.agent.take(&line),
                 Output::Event(Event::TurnEnded(id, result)) => {
-                    assert!(self.ended.insert(id, result.ok()).is_none());
+                    assert!(self.ended.insert(id, *result).is_none());
                 }
                 Output::Event(_) => {}
                 Output::Wait(_) => match self.agent.lines.pop_front() {
@@ -192,9 +195,14 @@ impl Host {
     }
 
     pub fn generate(&mut self, messages: &[Message]) -> Option<String> {
-        let turn = self.start(&GenerateRequest::new(messages));
+        let answer = self.ask(&GenerateRequest::new(messages));
+        answer.map(|response| response.content).ok()
+    }
+
+    pub fn ask(&mut self, request: &GenerateRequest) -> Result<GenerateResponse, GenerateError> {
+        let turn = self.start(request);
         self.settle();
-        self.ended[&turn].clone().map(|response| response.content)
+        self.ended[&turn].clone()
     }
 
     /// The agent says something in the lane's session while no turn runs.
