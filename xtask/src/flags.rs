@@ -24,6 +24,8 @@ pub enum Task {
         #[arg(long, short)]
         verbose: bool,
     },
+    /// Drive real agents against a mock model: turns, a tool, a cancel, the end, and each state policy
+    Agents(Agents),
     /// Run warm agents for a long time and look for what they leave: calls, processes, threads, memory
     Soak {
         /// Repeats a run [default: another one each time]
@@ -77,6 +79,25 @@ impl Conformance {
         let wanted = self.is_of_everything() || self.mutants || self.full;
         !self.list && !self.no_mutants && wanted
     }
+}
+
+/// Nothing leaves the machine but what an agent does on its own account: each has a home of its own that is removed
+/// afterwards, none of your environment but `PATH`, and a model on loopback.
+///
+/// Agents are installed into `agents` in the target directory, or into $ACP_AGENTS_DIR. Exits 1 when a step of one
+/// fails, and 2 when none could be driven.
+#[derive(Debug, Args)]
+pub struct Agents {
+    /// Agents, as they are called in conformance/agents/pins.toml [default: all]; those that are not installed are
+    /// skipped
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Install an agent at its pinned version, and drive none; may be given several times
+    #[arg(long, value_name = "NAME|all", conflicts_with_all = ["names", "quick"])]
+    pub setup: Vec<String>,
+    /// The agents that install in seconds and need no model; they are installed first where they are not
+    #[arg(long, conflicts_with = "names")]
+    pub quick: bool,
 }
 
 #[derive(Debug, Subcommand)]

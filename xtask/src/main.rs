@@ -1,5 +1,7 @@
 //! `cargo xtask`: the project's own tasks.
 
+#[cfg(unix)]
+mod agents;
 mod fixtures;
 mod flags;
 mod root;
@@ -13,7 +15,7 @@ use std::{
 
 use clap::Parser;
 
-use flags::{Conformance, Fixtures, Task, Xtask};
+use flags::{Agents, Conformance, Fixtures, Task, Xtask};
 
 /// The parity page, which is kept with the sources.
 const PARITY: &str = "conformance/parity.md";
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
         Task::Fixtures(Fixtures::New { id }) => {
             root::find().and_then(|root| fixtures::new(&root, &id))
         }
+        Task::Agents(flags) => agents(&flags),
         Task::Soak { seed } => soak(seed),
         Task::Spec { verbose } => Workspace::find().and_then(|workspace| {
             workspace.build(&["acp-conformance"])?;
@@ -111,6 +114,17 @@ fn say(line: &str) {
     {
         eprintln!("error: failed to print: {error}");
     }
+}
+
+#[cfg(unix)]
+fn agents(flags: &Agents) -> Result<bool, String> {
+    let workspace = Workspace::find()?;
+    agents::run(flags, &workspace.root, &workspace.target)
+}
+
+#[cfg(not(unix))]
+fn agents(_: &Agents) -> Result<bool, String> {
+    Err("agents are driven by acp-core, which runs on Unix only".into())
 }
 
 /// In release mode, because it is about many turns and not about overflows.
