@@ -144,7 +144,7 @@ impl Shared {
                 cwd.display()
             )));
         };
-        let connection_options = options.connection_options(utf8_cwd.to_owned());
+        let connection_options = options.connection_options(utf8_cwd.to_owned())?;
         let out_of = |error: io::Error| LoadError::SpawnFailed {
             program: options.command[0].to_string_lossy().into_owned(),
             reason: format!("this process cannot serve it: {error}"),

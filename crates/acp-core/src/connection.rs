@@ -11,6 +11,7 @@ mod incoming;
 mod lanes;
 mod options;
 mod requests;
+mod resume;
 mod state;
 mod turns;
 
@@ -30,7 +31,7 @@ use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn};
 use crate::wire;
 use lanes::{GivenUp, Lane};
-pub use options::{ConnectionOptions, SETTLE_LIMIT, SETTLE_WINDOW, Settle};
+pub use options::{ConnectionOptions, Resume, SETTLE_LIMIT, SETTLE_WINDOW, Settle};
 use requests::Asked;
 pub use state::StatePolicy;
 
@@ -103,7 +104,11 @@ enum Call {
     Initialize,
     Authenticate,
     NewSession(LaneId),
+    /// `session/load` or `session/resume`.
+    OldSession(LaneId),
     SetMode(LaneId),
+    /// The configuration option with this number.
+    SetConfigOption(LaneId, usize),
     Prompt(TurnId),
     /// Nobody waits for the answer any more; a session that it opens is closed again.
     AbandonedSession,
@@ -329,6 +334,7 @@ impl Connection {
                 self.end(error, now);
             }
             Timer::OpenSession(lane) => self.open_session_timeout(lane, now),
+            Timer::Replay(lane) => self.replay_over(lane, now),
             Timer::Pause(lane) => self.start_next(lane, now),
             Timer::Idle(turn) => self.idle_timeout(turn, now),
             Timer::Deadline(turn) => self.deadline(turn, now),
@@ -409,10 +415,15 @@ impl Connection {
     }
 
     fn send_request<P: Serialize>(&mut self, call: Call, method: &str, params: P) {
-        let id = self.next_request;
+        let line = wire::request(self.next_request, method, params);
+        self.send_line(call, line);
+    }
+
+    /// Sends a request that was written under the next number.
+    fn send_line(&mut self, call: Call, line: Vec<u8>) {
+        self.pending.insert(self.next_request, call);
         self.next_request += 1;
-        self.pending.insert(id, call);
-        self.send(wire::request(id, method, params));
+        self.send(line);
     }
 
     fn new_key(&mut self) -> u64 {

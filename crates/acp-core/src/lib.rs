@@ -162,6 +162,7 @@ compile_error!("acp-core needs process groups and signals, so it runs on Unix on
 // In reading order. The engine:
 mod connection;
 mod lines;
+mod mcp;
 mod message;
 mod permission;
 mod prompt;
@@ -188,13 +189,14 @@ pub use blocking::{AcpAgent, AcpModel, Canceller, Lane, Turn, load_acp};
 pub use client::{Generate, InProcessClient};
 pub use command::split_command;
 pub use connection::{
-    Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, RequestKey, SETTLE_LIMIT,
-    SETTLE_WINDOW, Settle, StatePolicy, TurnId,
+    Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, RequestKey, Resume,
+    SETTLE_LIMIT, SETTLE_WINDOW, Settle, StatePolicy, TurnId,
 };
 pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
     RejectedClass,
 };
+pub use mcp::McpServer;
 pub use message::{Content, Message, Part, ToolCall};
 pub use options::LoadOptions;
 pub use permission::{
@@ -202,7 +204,8 @@ pub use permission::{
 };
 pub use prompt::{SUPERSEDES_MARKER, render_text};
 pub use protocol::{
-    AgentInfo, AuthMethod, Implementation, PROTOCOL_VERSION, PromptCapabilities, SessionInfo,
+    AgentInfo, AuthMethod, ConfigValue, Implementation, McpCapabilities, PROTOCOL_VERSION,
+    PromptCapabilities, SessionInfo,
 };
 pub use request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, Repair, StopReason};
 pub use secrets::Secrets;

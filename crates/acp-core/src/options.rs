@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::connection::{ConnectionOptions, Settle, StatePolicy};
+use crate::connection::{ConnectionOptions, Resume, Settle, StatePolicy};
 use crate::error::LoadError;
+use crate::mcp::McpServer;
 use crate::permission::{ChoicePolicy, PermissionDecision, PermissionPolicy, PermissionRequest};
-use crate::protocol::Implementation;
+use crate::protocol::{ConfigValue, Implementation};
 use crate::secrets::is_secret_name;
 use crate::turn::TurnOptions;
 
@@ -33,6 +34,8 @@ type RequestHook = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 /// | --- | --- |
 /// | working directory | the host's own |
 /// | session mode | the agent's own |
+/// | configuration options, MCP servers, further directories | none |
+/// | session | a new one |
 /// | permission requests | the first option whose kind starts with `allow` |
 /// | requests of a vendor's own | refused with `-32601` |
 /// | login | none: `auth_required` is an error |
@@ -57,6 +60,7 @@ pub struct LoadOptions {
     pub(crate) command: Vec<OsString>,
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
+    additional_directories: Vec<PathBuf>,
     pub(crate) hooks: Hooks,
     pub(crate) restart: bool,
     pub(crate) turn: TurnOptions,
@@ -78,6 +82,7 @@ impl LoadOptions {
             command: command.into_iter().map(Into::into).collect(),
             cwd: None,
             env: Vec::new(),
+            additional_directories: Vec::new(),
             hooks: Hooks::default(),
             restart: false,
             turn: TurnOptions::default().idle_timeout(Duration::from_secs(300)),
@@ -134,6 +139,45 @@ impl LoadOptions {
     #[must_use]
     pub fn mode_required(mut self, required: bool) -> Self {
         self.connection.mode_required = required;
+        self
+    }
+
+    /// Sets a configuration option (`configId`) of every session, after those before it and the mode. One
+    /// that the agent does not offer, or refuses, is an error.
+    #[must_use]
+    pub fn config_option(mut self, id: impl Into<String>, value: impl Into<ConfigValue>) -> Self {
+        self.connection
+            .config_options
+            .push((id.into(), value.into()));
+        self
+    }
+
+    /// Gives every session an MCP server. Where the names of its variables or headers say that they are keys,
+    /// tokens or the like, their values are masked wherever people read.
+    #[must_use]
+    pub fn mcp_server(mut self, server: McpServer) -> Self {
+        for (name, value) in server.pairs() {
+            if is_secret_name(name) {
+                self.connection.secrets.add(value);
+            }
+        }
+        self.connection.mcp_servers.push(server);
+        self
+    }
+
+    /// Gives every session a directory besides its working directory. A relative path is relative to the
+    /// host's own directory. An agent that does not take any is an error.
+    #[must_use]
+    pub fn additional_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.additional_directories.push(path.into());
+        self
+    }
+
+    /// Goes on with a session of before in the model's own lane, or, of a bare agent, in the first one.
+    /// It holds what the host does not know, so the [state policy](LoadOptions::state) must be the full request.
+    #[must_use]
+    pub fn resume(mut self, resume: Resume) -> Self {
+        self.connection.resume = Some(resume);
         self
     }
 
@@ -331,11 +375,25 @@ impl LoadOptions {
     }
 
     /// What the engine takes, with the secrets in the variables that the process inherits.
-    pub(crate) fn connection_options(&self, cwd: String) -> ConnectionOptions {
+    pub(crate) fn connection_options(&self, cwd: String) -> Result<ConnectionOptions, LoadError> {
         let mut options = self.connection.clone();
         options.cwd = cwd;
+        for path in &self.additional_directories {
+            let absolute = std::path::absolute(path);
+            let absolute = absolute
+                .ok()
+                .and_then(|path| path.to_str().map(str::to_owned));
+            let Some(absolute) = absolute else {
+                return Err(LoadError::InvalidOptions(format!(
+                    "the additional directory `{}` cannot be used: it is no Unicode path",
+                    path.display()
+                )));
+            };
+            options.additional_directories.push(absolute);
+        }
+        options.check()?;
         options.secrets.add_environment();
-        options
+        Ok(options)
     }
 
     /// The working directory as agents want it: absolute, and there.

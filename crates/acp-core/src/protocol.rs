@@ -12,9 +12,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::text::without_lone_surrogates;
+pub use outgoing::ConfigValue;
 pub(crate) use outgoing::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, ContentBlock, InitializeRequest,
-    NewSessionRequest, PromptRequest, SetSessionModeRequest,
+    PromptRequest, SessionRequest, SetConfigOptionRequest, SetSessionModeRequest,
 };
 
 /// The protocol version this client speaks.
@@ -25,8 +26,11 @@ pub(crate) mod method {
     pub(crate) const INITIALIZE: &str = "initialize";
     pub(crate) const AUTHENTICATE: &str = "authenticate";
     pub(crate) const SESSION_NEW: &str = "session/new";
+    pub(crate) const SESSION_LOAD: &str = "session/load";
+    pub(crate) const SESSION_RESUME: &str = "session/resume";
     pub(crate) const SESSION_CLOSE: &str = "session/close";
     pub(crate) const SESSION_SET_MODE: &str = "session/set_mode";
+    pub(crate) const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
     pub(crate) const SESSION_PROMPT: &str = "session/prompt";
     pub(crate) const SESSION_CANCEL: &str = "session/cancel";
     pub(crate) const SESSION_UPDATE: &str = "session/update";
@@ -77,8 +81,14 @@ pub struct AgentInfo {
     pub prompt: PromptCapabilities,
     /// Whether it has `session/load`.
     pub load_session: bool,
+    /// Whether it has `session/resume`.
+    pub resume_session: bool,
     /// Whether it has `session/close`.
     pub close_session: bool,
+    /// Whether sessions can have directories besides their `cwd`.
+    pub additional_directories: bool,
+    /// MCP servers that it can connect to, beyond processes.
+    pub mcp: McpCapabilities,
     /// Ways to log in.
     pub auth_methods: Vec<AuthMethod>,
     /// Its whole `agentCapabilities`, as it came; null if there was none.
@@ -99,6 +109,18 @@ pub struct PromptCapabilities {
     pub embedded_context: bool,
 }
 
+/// MCP servers that an agent can connect to, beyond processes that it starts.
+///
+/// Source: ACP v1 `McpCapabilities`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpCapabilities {
+    /// Those behind streamable HTTP.
+    pub http: bool,
+    /// Those behind HTTP with server-sent events.
+    pub sse: bool,
+}
+
 /// What the agent has said of a session, when it opened it and since.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -113,9 +135,24 @@ pub struct SessionInfo {
     pub available_commands: Value,
     /// Why the session has not the mode that was asked for, where that is no error.
     pub mode_error: Option<String>,
+    /// Whether it is a session of before that goes on.
+    pub resumed: bool,
+    /// Why it is a new one although another was to go on, where that is no error.
+    pub resume_error: Option<String>,
 }
 
 impl SessionInfo {
+    /// The ids of the configuration options that the agent offers; `None` if it did not say.
+    pub fn config_option_ids(&self) -> Option<Vec<&str>> {
+        let options = self.config_options.as_array()?;
+        Some(
+            options
+                .iter()
+                .filter_map(|option| option["id"].as_str())
+                .collect(),
+        )
+    }
+
     /// The ids of the modes that the agent offers; `None` if it did not say.
     pub fn mode_ids(&self) -> Option<Vec<&str>> {
         let modes = self.modes["availableModes"].as_array()?;
@@ -160,6 +197,8 @@ pub(crate) fn read_initialize(result: &RawValue) -> Result<(Value, AgentInfo), S
     let capabilities = value["agentCapabilities"].clone();
     let prompt = &capabilities["promptCapabilities"];
     let yes = |value: &Value| value.as_bool().unwrap_or(false);
+    // An empty object stands for support: ACP v1, `SessionCapabilities`.
+    let of_session = |name: &str| capabilities["sessionCapabilities"][name].is_object();
     let info = AgentInfo {
         implementation: read_implementation(&value["agentInfo"]),
         prompt: PromptCapabilities {
@@ -168,8 +207,13 @@ pub(crate) fn read_initialize(result: &RawValue) -> Result<(Value, AgentInfo), S
             embedded_context: yes(&prompt["embeddedContext"]),
         },
         load_session: yes(&capabilities["loadSession"]),
-        // An empty object stands for support: ACP v1, `SessionCapabilities`.
-        close_session: capabilities["sessionCapabilities"]["close"].is_object(),
+        resume_session: of_session("resume"),
+        close_session: of_session("close"),
+        additional_directories: of_session("additionalDirectories"),
+        mcp: McpCapabilities {
+            http: yes(&capabilities["mcpCapabilities"]["http"]),
+            sse: yes(&capabilities["mcpCapabilities"]["sse"]),
+        },
         auth_methods: read_auth_methods(&value["authMethods"]),
         capabilities,
     };
@@ -189,6 +233,21 @@ pub(crate) fn read_session(result: &RawValue) -> Result<SessionInfo, String> {
         config_options: value["configOptions"].clone(),
         ..SessionInfo::default()
     })
+}
+
+/// The answer to `session/load` and `session/resume`, which may be null: the session is known already.
+pub(crate) fn read_old_session(result: &RawValue) -> Result<SessionInfo, String> {
+    match read_value(result) {
+        value @ (Value::Object(_) | Value::Null) => Ok(SessionInfo {
+            modes: value["modes"].clone(),
+            config_options: value["configOptions"].clone(),
+            ..SessionInfo::default()
+        }),
+        other => Err(format!(
+            "it is not an object: {}",
+            bounded(other.to_string())
+        )),
+    }
 }
 
 /// The answer to `session/prompt`.

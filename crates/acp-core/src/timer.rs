@@ -15,6 +15,8 @@ pub(crate) enum Timer {
     Initialize,
     /// A session is being opened for this lane.
     OpenSession(LaneId),
+    /// The agent still repeats the conversation of the session that this lane goes on with.
+    Replay(LaneId),
     /// The lane holds back its next prompt.
     Pause(LaneId),
     /// Nothing came from the turn's session for too long.

@@ -8,8 +8,8 @@ use std::{
 };
 
 use acp_core::{
-    ChoicePolicy, LoadOptions, PermissionDecision, PermissionPolicy, Settle, StatePolicy,
-    TurnOptions,
+    ChoicePolicy, LoadOptions, McpServer, PermissionDecision, PermissionPolicy, Resume, Settle,
+    StatePolicy, TurnOptions,
 };
 use serde_json::Value;
 
@@ -52,6 +52,30 @@ pub fn load_options(args: &Value) -> Result<LoadOptions, String> {
     }
     if let Some(bytes) = args["max_line_bytes"].as_u64() {
         options = options.max_line_len(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    for option in args["config_options"].as_array().into_iter().flatten() {
+        let id = option["id"].as_str().unwrap_or_default();
+        options = match (&option["value"], option["value"].as_bool()) {
+            (_, Some(on)) => options.config_option(id, on),
+            (value, None) => options.config_option(id, value.as_str().unwrap_or_default()),
+        };
+    }
+    for server in args["mcp_servers"].as_array().into_iter().flatten() {
+        options = options.mcp_server(McpServer::from_value(server)?);
+    }
+    for path in args["additional_directories"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        options = options.additional_directory(path.as_str().unwrap_or_default());
+    }
+    if let Some(id) = args["resume_session"]["session_id"].as_str() {
+        options = options.resume(if args["resume_session"]["required"] == true {
+            Resume::required(id)
+        } else {
+            Resume::or_new(id)
+        });
     }
     options = policies(options, args)?;
     Ok(limits(options, args))

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use super::{Call, Connection, Event, LaneId, Login, Phase};
 use crate::error::{AuthRequired, InvalidResponse, LoadError};
 use crate::protocol::{
-    AuthenticateRequest, ErrorObject, PROTOCOL_VERSION, SetSessionModeRequest, method, read_error,
-    read_initialize, read_session,
+    AuthenticateRequest, ConfigValue, ErrorObject, PROTOCOL_VERSION, SetConfigOptionRequest,
+    SetSessionModeRequest, method, read_error, read_initialize, read_session, read_value,
 };
 use crate::timer::Timer;
 use crate::turn::rejected;
@@ -72,9 +72,9 @@ impl Connection {
     }
 
     /// Sets the mode that the host asked for, if the agent has it.
-    fn set_mode(&mut self, id: LaneId, now: Instant) {
+    pub(super) fn set_mode(&mut self, id: LaneId, now: Instant) {
         let Some(mode) = self.options.mode.clone() else {
-            return self.lane_ready(id, now);
+            return self.set_config_option(id, 0, now);
         };
         let Some(lane) = self.opening_lane(id) else {
             return;
@@ -111,7 +111,7 @@ impl Connection {
             return;
         }
         match read {
-            Ok(()) => self.lane_ready(id, now),
+            Ok(()) => self.set_config_option(id, 0, now),
             Err(error) => self.mode_failed(id, error, now),
         }
     }
@@ -129,14 +129,73 @@ impl Connection {
         {
             session.mode_error = Some(error.to_string());
         }
-        self.lane_ready(id, now);
+        self.set_config_option(id, 0, now);
+    }
+
+    /// Sets the configuration option with this number, and those after it.
+    fn set_config_option(&mut self, id: LaneId, number: usize, now: Instant) {
+        let Some((config_id, value)) = self.options.config_options.get(number).cloned() else {
+            return self.lane_ready(id, now);
+        };
+        let Some(lane) = self.opening_lane(id) else {
+            return;
+        };
+        let Some(session) = &lane.session else {
+            return;
+        };
+        if let Some(offered) = session.config_option_ids()
+            && !offered.contains(&&*config_id)
+        {
+            let why = format!(
+                "the agent has no configuration option `{config_id}`; it offers {}",
+                offered.join(", ")
+            );
+            return self.opening_failed(id, LoadError::InvalidOptions(why), now);
+        }
+        let session_id = session.session_id.clone();
+        lane.set_opening(method::SESSION_SET_CONFIG_OPTION);
+        self.send_request(
+            Call::SetConfigOption(id, number),
+            method::SESSION_SET_CONFIG_OPTION,
+            SetConfigOptionRequest {
+                session_id: &session_id,
+                config_id: &config_id,
+                r#type: matches!(value, ConfigValue::Bool(_)).then_some("boolean"),
+                value: &value,
+            },
+        );
+    }
+
+    pub(super) fn config_option_answered(
+        &mut self,
+        id: LaneId,
+        number: usize,
+        outcome: Outcome<'_>,
+        now: Instant,
+    ) {
+        let read = self.read_outcome(method::SESSION_SET_CONFIG_OPTION, outcome, |result| {
+            Ok(read_value(result)["configOptions"].take())
+        });
+        let Some(lane) = self.opening_lane(id) else {
+            return;
+        };
+        match read {
+            Ok(options) => {
+                // One option may change what others offer.
+                if let Some(session) = lane.session.as_mut().filter(|_| options.is_array()) {
+                    session.config_options = options;
+                }
+                self.set_config_option(id, number + 1, now);
+            }
+            Err(error) => self.opening_failed(id, error, now),
+        }
     }
 
     /// `session/new` wants a login. If the host has named a method and the agent offers it, it is used,
     /// once for the connection; lanes that meet the same answer meanwhile wait for it. A login at a terminal
     /// is another run of the agent's program, and must not be passed to `authenticate` (ACP v1
     /// authentication, Terminal authentication).
-    fn log_in(&mut self, id: LaneId, error: Box<AuthRequired>, now: Instant) {
+    pub(super) fn log_in(&mut self, id: LaneId, error: Box<AuthRequired>, now: Instant) {
         let configured = self.options.authenticate.clone();
         let offered = configured.filter(|id| {
             let mut methods = error.methods.iter();
@@ -179,7 +238,7 @@ impl Connection {
     }
 
     /// An answer to a request of the handshake, as its value or as the error the host sees.
-    fn read_outcome<T>(
+    pub(super) fn read_outcome<T>(
         &self,
         method: &'static str,
         outcome: Outcome<'_>,

@@ -91,6 +91,9 @@ impl Connection {
             session.apply(&read_value(params)["update"]);
         }
         let Some(turn) = lane.running.and_then(|id| self.turns.get_mut(&id)) else {
+            if lane.replay_until.is_some() {
+                return self.replay_goes_on(lane_id, now);
+            }
             if update.kind == "agent_message_chunk" {
                 lane.outside_turn += 1;
                 // Before the first turn it is a replay of history, not a late answer.
@@ -174,6 +177,10 @@ impl Connection {
             Some(Call::Initialize) => self.initialize_answered(outcome, now),
             Some(Call::Authenticate) => self.authenticate_answered(outcome, now),
             Some(Call::NewSession(lane)) => self.session_answered(lane, outcome, now),
+            Some(Call::OldSession(lane)) => self.old_session_answered(lane, outcome, now),
+            Some(Call::SetConfigOption(lane, number)) => {
+                self.config_option_answered(lane, number, outcome, now);
+            }
             Some(Call::SetMode(lane)) => self.mode_answered(lane, outcome, now),
             Some(Call::Prompt(turn)) => {
                 let answer = match outcome {

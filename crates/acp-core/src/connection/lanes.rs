@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::history::History;
-use super::{Call, Connection, Event, LaneId, Phase, TurnId};
+use super::{Call, Connection, Event, LaneId, Phase, Resume, TurnId};
 use crate::error::LoadError;
-use crate::protocol::{CloseSessionRequest, NewSessionRequest, SessionInfo, method};
+use crate::protocol::{CloseSessionRequest, SessionInfo, SessionRequest, method};
 use crate::timer::Timer;
+use crate::wire;
 
 /// Sessions without a lane that are remembered.
 const MAX_GIVEN_UP: usize = 256;
@@ -35,6 +36,12 @@ pub(super) struct Lane {
     pub(super) spare: Option<LaneId>,
     /// The lane that this one is the spare of. The host knows nothing of such a lane.
     spare_of: Option<LaneId>,
+    /// The session of before that it goes on with.
+    pub(super) resume: Option<Resume>,
+    /// Why it does not.
+    pub(super) resume_error: Option<String>,
+    /// The agent repeats the conversation of that session until then at most.
+    pub(super) replay_until: Option<Instant>,
     /// Message chunks since the last turn.
     pub(super) outside_turn: u64,
     /// No prompt goes out before.
@@ -98,7 +105,8 @@ impl Lane {
     }
 
     /// Takes the session that the agent has opened.
-    pub(super) fn session_opened(&mut self, session: SessionInfo) {
+    pub(super) fn session_opened(&mut self, mut session: SessionInfo) {
+        session.resume_error = self.resume_error.take();
         self.session = Some(session);
         self.history = Some(History::default());
         self.turns_done = 0;
@@ -134,16 +142,20 @@ impl Connection {
     /// Opens a lane: a session of its own. It is warm with [`Event::LaneOpened`].
     pub fn open_lane(&mut self, now: Instant) -> LaneId {
         let id = LaneId(self.new_key());
+        let lane = Lane {
+            resume: self.options.resume.take(),
+            ..Lane::default()
+        };
         match &self.phase {
             Phase::Ended(error) => {
                 let error = error.clone();
                 self.event(Event::LaneFailed(id, error));
             }
             Phase::Initializing => {
-                self.lanes.insert(id, Lane::default());
+                self.lanes.insert(id, lane);
             }
             Phase::Ready => {
-                self.lanes.insert(id, Lane::default());
+                self.lanes.insert(id, lane);
                 self.open_session(id, true, now);
             }
         }
@@ -157,7 +169,12 @@ impl Connection {
                 *call = Call::AbandonedSession;
             }
         }
-        self.pending.retain(|_, call| *call != Call::SetMode(id));
+        self.pending.retain(|_, call| match *call {
+            Call::OldSession(lane) | Call::SetMode(lane) | Call::SetConfigOption(lane, _) => {
+                lane != id
+            }
+            _ => true,
+        });
     }
 
     /// Gives up a lane: its turns end with `closed`, and its session is not used again.
@@ -172,6 +189,7 @@ impl Connection {
             self.close_lane(spare, now);
         }
         self.timers.stop(Timer::OpenSession(id));
+        self.timers.stop(Timer::Replay(id));
         self.abandon_opening(id);
         if opening {
             self.event(Event::LaneFailed(id, LoadError::Closed));
@@ -260,25 +278,64 @@ impl Connection {
         }
     }
 
-    /// Sends `session/new`. [`handshake`](super::handshake) goes on from its answer.
+    /// Asks for a session. [`handshake`](super::handshake) goes on from the answer, or
+    /// [`resume`](super::resume) if it is an old one.
     pub(super) fn open_session(&mut self, id: LaneId, first: bool, now: Instant) {
-        if let Some(lane) = self.lanes.get_mut(&id) {
-            lane.state = LaneState::Opening {
-                method: method::SESSION_NEW,
-                first,
-            };
-            let cwd = self.options.cwd.clone();
-            self.send_request(
-                Call::NewSession(id),
-                method::SESSION_NEW,
-                NewSessionRequest {
-                    cwd: &cwd,
-                    mcp_servers: [],
-                },
-            );
-            let limit = self.options.startup_timeout;
-            self.timers.set_after(Timer::OpenSession(id), now, limit);
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        lane.state = LaneState::Opening {
+            method: method::SESSION_NEW,
+            first,
+        };
+        let old = match self.options.check().and_then(|()| self.check_session()) {
+            Ok(()) => self.old_session(id),
+            Err(error) => Err(error),
+        };
+        match old {
+            Ok(None) => self.send_session_request(Call::NewSession(id), method::SESSION_NEW, None),
+            Ok(Some((method, session_id))) => {
+                self.send_session_request(Call::OldSession(id), method, Some(&session_id));
+            }
+            Err(error) => return self.opening_failed(id, error, now),
         }
+        let limit = self.options.startup_timeout;
+        self.timers.set_after(Timer::OpenSession(id), now, limit);
+    }
+
+    fn send_session_request(&mut self, call: Call, method: &str, session_id: Option<&str>) {
+        let options = &self.options;
+        let params = SessionRequest {
+            session_id,
+            cwd: &options.cwd,
+            mcp_servers: &options.mcp_servers,
+            additional_directories: &options.additional_directories,
+        };
+        let line = wire::request(self.next_request, method, params);
+        self.send_line(call, line);
+    }
+
+    /// Whether the agent can give sessions what the options want of them.
+    fn check_session(&self) -> Result<(), LoadError> {
+        let invalid = |why: String| Err(LoadError::InvalidOptions(why));
+        for server in &self.options.mcp_servers {
+            let can = match server.capability() {
+                None => true,
+                Some("http") => self.agent.mcp.http,
+                Some(_) => self.agent.mcp.sse,
+            };
+            if !can {
+                let kind = server.capability().unwrap_or_default();
+                let name = server.name();
+                return invalid(format!(
+                    "the agent cannot connect to the MCP server `{name}`: its MCP capabilities have no `{kind}`"
+                ));
+            }
+        }
+        if !self.options.additional_directories.is_empty() && !self.agent.additional_directories {
+            return invalid("the agent takes no additional directories".to_owned());
+        }
+        Ok(())
     }
 
     pub(super) fn lane_ready(&mut self, id: LaneId, now: Instant) {
@@ -300,6 +357,7 @@ impl Connection {
 
     pub(super) fn opening_failed(&mut self, id: LaneId, error: LoadError, now: Instant) {
         self.timers.stop(Timer::OpenSession(id));
+        self.timers.stop(Timer::Replay(id));
         let Some(lane) = self.lanes.get_mut(&id) else {
             return;
         };
@@ -356,6 +414,14 @@ impl Connection {
             }
             LaneState::GivenUp => self.renew_session(id, now),
             _ => {}
+        }
+    }
+
+    /// The request that is out to open a lane.
+    pub(super) fn opening_method(&self, id: LaneId) -> Option<&'static str> {
+        match self.lanes.get(&id)?.state {
+            LaneState::Opening { method, .. } => Some(method),
+            _ => None,
         }
     }
 

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::StatePolicy;
+use crate::error::LoadError;
+use crate::mcp::McpServer;
 use crate::permission::{ChoicePolicy, PermissionPolicy};
-use crate::protocol::Implementation;
+use crate::protocol::{ConfigValue, Implementation};
 use crate::secrets::Secrets;
 
 /// What the engine needs to know. Times of `None` are off.
@@ -20,6 +22,14 @@ pub struct ConnectionOptions {
     /// Whether a session that cannot be set to that mode is an error. Otherwise it is noted in
     /// [`SessionInfo::mode_error`](crate::SessionInfo::mode_error).
     pub mode_required: bool,
+    /// Configuration options that every session is set to, in this order, after its mode.
+    pub config_options: Vec<(String, ConfigValue)>,
+    /// MCP servers of every session.
+    pub mcp_servers: Vec<McpServer>,
+    /// Directories of every session besides `cwd`: absolute paths.
+    pub additional_directories: Vec<String>,
+    /// The session that the first lane goes on with.
+    pub resume: Option<Resume>,
     /// The method (`methodId`) to log in with if `session/new` wants a login and the agent offers this
     /// method. It is used once.
     pub authenticate: Option<String>,
@@ -70,6 +80,10 @@ impl ConnectionOptions {
             cwd: cwd.into(),
             mode: None,
             mode_required: true,
+            config_options: Vec::new(),
+            mcp_servers: Vec::new(),
+            additional_directories: Vec::new(),
+            resume: None,
             authenticate: None,
             choices: ChoicePolicy::default(),
             forward_requests: false,
@@ -86,6 +100,51 @@ impl ConnectionOptions {
             native_tools: false,
             max_line_len: 64 * 1024 * 1024,
             max_queue: 1024,
+        }
+    }
+
+    /// Whether the options can work together.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::InvalidOptions`] if not.
+    pub fn check(&self) -> Result<(), LoadError> {
+        if self.resume.is_some() && self.state != StatePolicy::FullRequest {
+            return Err(LoadError::InvalidOptions(
+                "a session that goes on holds what the host does not know, so its state policy must be the full \
+                 request"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A session of before that is to go on, by its id.
+///
+/// It is resumed (`session/resume`) where the agent can do that, and otherwise loaded (`session/load`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resume {
+    pub(crate) session_id: String,
+    pub(crate) required: bool,
+}
+
+impl Resume {
+    /// This session, and no other: that it cannot go on is an error.
+    pub fn required(session_id: impl Into<String>) -> Self {
+        Self {
+            session_id: session_id.into(),
+            required: true,
+        }
+    }
+
+    /// This session, or a new one if it cannot go on. [`SessionInfo::resume_error`] then says why.
+    ///
+    /// [`SessionInfo::resume_error`]: crate::SessionInfo::resume_error
+    pub fn or_new(session_id: impl Into<String>) -> Self {
+        Self {
+            session_id: session_id.into(),
+            required: false,
         }
     }
 }

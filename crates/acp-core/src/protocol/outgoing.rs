@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Implementation, PROTOCOL_VERSION};
+use crate::mcp::McpServer;
 
 /// `InitializeRequest`: nothing is declared that is not served.
 #[derive(Serialize)]
@@ -50,12 +51,17 @@ pub(crate) struct AuthenticateRequest<'a> {
     pub(crate) method_id: &'a str,
 }
 
-/// `NewSessionRequest`. Agents answer `-32602` to a relative `cwd` and to a missing `mcpServers`.
+/// `NewSessionRequest`; with a `session_id` also `LoadSessionRequest` and `ResumeSessionRequest`. Agents
+/// answer `-32602` to a relative `cwd` and to a missing `mcpServers`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct NewSessionRequest<'a> {
+pub(crate) struct SessionRequest<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session_id: Option<&'a str>,
     pub(crate) cwd: &'a str,
-    pub(crate) mcp_servers: [(); 0],
+    pub(crate) mcp_servers: &'a [McpServer],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub(crate) additional_directories: &'a [String],
 }
 
 /// `SetSessionModeRequest`.
@@ -64,6 +70,48 @@ pub(crate) struct NewSessionRequest<'a> {
 pub(crate) struct SetSessionModeRequest<'a> {
     pub(crate) session_id: &'a str,
     pub(crate) mode_id: &'a str,
+}
+
+/// `SetSessionConfigOptionRequest`. A value that is no text has its type beside it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SetConfigOptionRequest<'a> {
+    pub(crate) session_id: &'a str,
+    pub(crate) config_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) r#type: Option<&'static str>,
+    pub(crate) value: &'a ConfigValue,
+}
+
+/// What a configuration option of a session is set to.
+///
+/// Source: ACP v1 `SessionConfigOptionValue`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum ConfigValue {
+    /// One of the values that the option offers, by its id.
+    Id(String),
+    /// On or off.
+    Bool(bool),
+}
+
+impl From<&str> for ConfigValue {
+    fn from(id: &str) -> Self {
+        Self::Id(id.to_owned())
+    }
+}
+
+impl From<String> for ConfigValue {
+    fn from(id: String) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl From<bool> for ConfigValue {
+    fn from(on: bool) -> Self {
+        Self::Bool(on)
+    }
 }
 
 /// `PromptRequest`.
