@@ -10,7 +10,7 @@ use std::{
 use super::pins::Agent;
 
 /// In an agent's directory: what it was installed by.
-const STAMP: &str = ".pin.json";
+const STAMP: &str = ".install.json";
 
 /// The directory of installed agents.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Store {
 
     /// Where an agent is, once it is installed.
     pub fn dir_of(&self, agent: &Agent) -> PathBuf {
-        self.dir.join(&agent.name)
+        self.dir.join(&agent.install.name)
     }
 
     /// Why an agent cannot be driven here, if it cannot.
@@ -60,11 +60,11 @@ impl Store {
             .prefix("installing-")
             .tempdir_in(&self.dir)
             .map_err(failed)?;
-        if !agent.pin.npm.is_empty() {
+        if !agent.install.npm.is_empty() {
             run("npm", npm_arguments(agent), staging.path())?;
         }
         let root = self.root.to_string_lossy();
-        for words in &agent.pin.setup {
+        for words in &agent.install.setup {
             let mut words = words.iter().map(|word| word.replace("{root}", &root));
             let program = words.next().ok_or("a command of its setup is empty")?;
             run(&program, words, staging.path())?;
@@ -92,10 +92,10 @@ fn npm_arguments(agent: &Agent) -> Vec<&str> {
         "--fetch-retry-mintimeout=1000",
         "--fetch-timeout=60000",
     ];
-    if !agent.pin.npm_scripts {
+    if !agent.install.npm_scripts {
         arguments.push("--ignore-scripts");
     }
-    arguments.extend(agent.pin.npm.iter().map(String::as_str));
+    arguments.extend(agent.install.npm.iter().map(String::as_str));
     arguments
 }
 
@@ -124,18 +124,27 @@ fn run(
 }
 
 fn stamp_of(agent: &Agent) -> Result<String, String> {
-    serde_json::to_string_pretty(&agent.pin).map_err(|error| error.to_string())
+    serde_json::to_string_pretty(&agent.install).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agents::pins::Install;
 
-    fn agent(lines: &str) -> Agent {
-        let text = format!("agent = 'a'\ncommand = ['a']\n{lines}\n");
+    fn agent(setup: &[&[&str]]) -> Agent {
+        let commands = setup
+            .iter()
+            .map(|words| words.iter().map(|&word| word.to_owned()));
         Agent {
             name: "a".into(),
-            pin: toml::from_str(&text).unwrap(),
+            pin: toml::from_str("agent = 'a'\ncommand = ['a']").unwrap(),
+            install: Install {
+                name: "a".into(),
+                npm: Vec::new(),
+                npm_scripts: false,
+                setup: commands.map(Iterator::collect).collect(),
+            },
         }
     }
 
@@ -143,7 +152,7 @@ mod tests {
     fn an_agent_is_installed_as_it_is_pinned() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::new(dir.path().join("agents"), Path::new("/r"));
-        let first = agent("setup = [['mkdir', 'x'], ['sh', '-c', 'echo {root} > x/y']]");
+        let first = agent(&[&["mkdir", "x"], &["sh", "-c", "echo {root} > x/y"]]);
         assert!(
             store
                 .unavailable(&first)
@@ -154,7 +163,7 @@ mod tests {
         assert_eq!(store.unavailable(&first), None);
         let written = fs::read_to_string(store.dir_of(&first).join("x/y")).unwrap();
         assert_eq!(written, "/r\n");
-        let second = agent("setup = [['touch', 'z']]");
+        let second = agent(&[&["touch", "z"]]);
         assert!(
             store
                 .unavailable(&second)
@@ -170,14 +179,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::new(dir.path(), Path::new("/"));
         let error = store
-            .install(&agent("setup = [['sh', '-c', 'echo why; exit 3']]"))
+            .install(&agent(&[&["sh", "-c", "echo why; exit 3"]]))
             .unwrap_err();
         assert_eq!(error, "sh ended with exit status: 3:\nwhy");
-        let error = store
-            .install(&agent("setup = [['no-such-program']]"))
-            .unwrap_err();
+        let error = store.install(&agent(&[&["no-such-program"]])).unwrap_err();
         assert!(error.starts_with("no-such-program: "), "{error}");
-        let missing = agent("requires = ['no-such-program', 'sh']");
+        let mut missing = agent(&[]);
+        missing.pin.requires = ["no-such-program", "sh"].map(str::to_owned).to_vec();
         assert_eq!(
             store.install(&missing).unwrap_err(),
             "not in PATH: no-such-program"

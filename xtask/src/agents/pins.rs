@@ -22,10 +22,20 @@ pub struct Pins(Vec<Agent>);
 pub struct Agent {
     pub name: String,
     pub pin: Pin,
+    pub install: Install,
 }
 
-/// What is written of it. The file says what each member means.
-#[derive(Debug, Serialize, Deserialize)]
+/// How an agent is installed, and under which name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Install {
+    pub name: String,
+    pub npm: Vec<String>,
+    pub npm_scripts: bool,
+    pub setup: Vec<Vec<String>>,
+}
+
+/// What is written of an agent. The file says what each member means.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pin {
     pub agent: String,
@@ -33,11 +43,13 @@ pub struct Pin {
     #[serde(default)]
     pub requires: Vec<String>,
     #[serde(default)]
-    pub npm: Vec<String>,
+    npm: Vec<String>,
     #[serde(default)]
-    pub npm_scripts: bool,
+    npm_scripts: bool,
     #[serde(default)]
-    pub setup: Vec<Vec<String>>,
+    setup: Vec<Vec<String>>,
+    #[serde(default)]
+    shares: Option<String>,
     #[serde(default)]
     pub path: Option<String>,
     #[serde(default)]
@@ -70,7 +82,13 @@ impl Pins {
             fs::read_to_string(root.join(FILE)).map_err(|error| format!("{FILE}: {error}"))?;
         let pins: BTreeMap<String, Pin> =
             toml::from_str(&text).map_err(|error| format!("{FILE}: {error}"))?;
-        let agents = pins.into_iter().map(|(name, pin)| Agent { name, pin });
+        let installs: Result<Vec<_>, _> = pins
+            .iter()
+            .map(|(name, pin)| install(&pins, name, pin))
+            .collect();
+        let installs = installs?;
+        let agents = pins.into_iter().zip(installs);
+        let agents = agents.map(|((name, pin), install)| Agent { name, pin, install });
         Ok(Pins(agents.collect()))
     }
 
@@ -100,10 +118,23 @@ impl Pins {
     }
 }
 
+fn install(pins: &BTreeMap<String, Pin>, name: &str, pin: &Pin) -> Result<Install, String> {
+    let name = pin.shares.as_deref().unwrap_or(name);
+    let Some(pin) = pins.get(name) else {
+        return Err(format!("{FILE}: there is no agent `{name}` to share with"));
+    };
+    Ok(Install {
+        name: name.to_owned(),
+        npm: pin.npm.clone(),
+        npm_scripts: pin.npm_scripts,
+        setup: pin.setup.clone(),
+    })
+}
+
 impl Agent {
     /// Programs that it requires and that are not in `PATH`.
     pub fn missing(&self) -> Vec<&str> {
-        let npm = (!self.pin.npm.is_empty()).then_some("npm");
+        let npm = (!self.install.npm.is_empty()).then_some("npm");
         let required = self.pin.requires.iter().map(String::as_str).chain(npm);
         required.filter(|program| !is_in_path(program)).collect()
     }
@@ -125,7 +156,11 @@ mod tests {
     #[test]
     fn every_pin_is_an_exact_version() {
         for agent in pins().0 {
-            let words = agent.pin.npm.iter().chain(agent.pin.setup.iter().flatten());
+            let words = agent
+                .install
+                .npm
+                .iter()
+                .chain(agent.install.setup.iter().flatten());
             let packages: Vec<_> = words
                 .filter_map(|word| word.split_once("==").or(word.rsplit_once('@')))
                 .collect();
