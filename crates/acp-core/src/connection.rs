@@ -16,6 +16,7 @@ mod state;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -112,7 +113,7 @@ enum Call {
     Prompt(TurnId),
     /// Nobody waits for the answer any more; a session that it opens is closed again.
     AbandonedSession,
-    /// Nobody waits for the answer.
+    /// Nobody waits for the answer, but it tells whether the session is gone.
     CloseSession,
 }
 
@@ -147,7 +148,7 @@ pub struct Connection {
     lane_of_session: HashMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
-    /// Sessions that were given up and could not be closed.
+    /// Sessions that were given up and that the agent cannot close, or did not.
     unclosed: usize,
     turns: HashMap<TurnId, Turn>,
     login: Login,
@@ -334,6 +335,7 @@ impl Connection {
                 self.end(error, now);
             }
             Timer::OpenSession(lane) => self.open_session_timeout(lane, now),
+            Timer::CloseSession(request) => self.close_session_timeout(request),
             Timer::Replay(lane) => self.replay_over(lane, now),
             Timer::Pause(lane) => self.start_next(lane, now),
             Timer::Idle(turn) => self.idle_timeout(turn, now),
@@ -401,7 +403,9 @@ impl Connection {
         if tracing::enabled!(target: "acp_core::wire", tracing::Level::TRACE) {
             let line = String::from_utf8_lossy(line);
             let line = self.options.secrets.mask_line(line.trim_end());
-            tracing::trace!(target: "acp_core::wire", direction, line = &*line);
+            let show = || tracing::trace!(target: "acp_core::wire", direction, line = &*line);
+            // A subscriber that panics has had its say; no turn is to end of it.
+            let _shown = catch_unwind(AssertUnwindSafe(show));
         }
     }
 

@@ -63,6 +63,15 @@ impl Message {
         message
     }
 
+    /// Whether it says nothing, so that it leaves no trace in a plain prompt.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let other_parts = match &self.content {
+            Content::Parts(parts) => parts.iter().any(|part| matches!(part, Part::Other(_))),
+            _ => false,
+        };
+        !other_parts && !self.is_of_tools() && self.content.text().is_empty()
+    }
+
     /// Whether it is about a call of a tool.
     pub(crate) fn is_of_tools(&self) -> bool {
         let has = |name: &str| self.other.get(name).is_some_and(|value| !value.is_null());

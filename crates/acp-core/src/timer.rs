@@ -17,6 +17,8 @@ pub(crate) enum Timer {
     OpenSession(LaneId),
     /// The agent still repeats the conversation of the session that this lane goes on with.
     Replay(LaneId),
+    /// The request with this number is to close a session.
+    CloseSession(u64),
     /// The lane holds back its next prompt.
     Pause(LaneId),
     /// Nothing came from the turn's session for too long.

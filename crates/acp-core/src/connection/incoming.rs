@@ -193,8 +193,11 @@ impl Connection {
                 };
                 self.prompt_answered(turn, answer, now);
             }
-            Some(Call::AbandonedSession) => self.abandoned_session_answered(outcome),
-            Some(Call::CloseSession) => {}
+            Some(Call::AbandonedSession) => self.abandoned_session_answered(outcome, now),
+            Some(Call::CloseSession) => {
+                let id = id.and_then(RequestId::as_own).unwrap_or_default();
+                self.close_session_answered(id, &outcome);
+            }
             // A response that nobody asked for is never answered. It may say why something else
             // hangs, so it is kept for diagnostics.
             None => self.note_noise(line),

@@ -8,7 +8,7 @@ use super::{Call, Connection, Event, LaneId, Phase, Resume, TurnId};
 use crate::error::LoadError;
 use crate::protocol::{CloseSessionRequest, SessionInfo, SessionRequest, method};
 use crate::timer::Timer;
-use crate::wire;
+use crate::wire::{self, Outcome};
 
 /// Sessions without a lane that are remembered.
 const MAX_GIVEN_UP: usize = 256;
@@ -34,6 +34,8 @@ pub(super) struct Lane {
     pub(super) history: Option<History>,
     /// The lane whose only session is the next one of this lane.
     pub(super) spare: Option<LaneId>,
+    /// When a turn began to wait for the spare session.
+    pub(super) waits_since: Option<Instant>,
     /// The lane that this one is the spare of. The host knows nothing of such a lane.
     spare_of: Option<LaneId>,
     /// The session of before that it goes on with.
@@ -200,16 +202,16 @@ impl Connection {
         match running {
             // The lane is forgotten when the turn has ended.
             Some(turn) => self.cancel(turn, now),
-            None => self.forget_lane(id),
+            None => self.forget_lane(id, now),
         }
     }
 
-    pub(super) fn forget_lane(&mut self, id: LaneId) {
+    pub(super) fn forget_lane(&mut self, id: LaneId, now: Instant) {
         self.timers.stop(Timer::Pause(id));
         if let Some(lane) = self.lanes.remove(&id)
             && let Some(session) = lane.session
         {
-            self.forget_session(&session.session_id, lane.ignored_cancel);
+            self.forget_session(&session.session_id, lane.ignored_cancel, now);
         }
     }
 
@@ -224,7 +226,7 @@ impl Connection {
                 .any(|given_up| given_up.session_id == session_id)
     }
 
-    pub(super) fn forget_session(&mut self, session_id: &str, ignored_cancel: bool) {
+    pub(super) fn forget_session(&mut self, session_id: &str, ignored_cancel: bool, now: Instant) {
         self.lane_of_session.remove(session_id);
         if self.given_up.len() == MAX_GIVEN_UP {
             self.given_up.pop_front();
@@ -233,7 +235,7 @@ impl Connection {
             session_id: session_id.to_owned(),
             ignored_cancel,
         });
-        self.close_session(session_id);
+        self.close_session(session_id, now);
     }
 
     /// Whether a session that the agent has opened can be used: no lane uses it, and no cancelled turn may
@@ -253,15 +255,32 @@ impl Connection {
     }
 
     /// Gives a session back to the agent, if the agent can take it: in some each one is a process.
-    pub(super) fn close_session(&mut self, session_id: &str) {
+    pub(super) fn close_session(&mut self, session_id: &str, now: Instant) {
         if !self.agent.close_session {
             self.unclosed += 1;
         } else if self.is_open() {
+            // No turn waits for it, so it has no time of its own but that of other calls.
+            let (request, limit) = (self.next_request, self.options.startup_timeout);
+            self.timers
+                .set_after(Timer::CloseSession(request), now, limit);
             self.send_request(
                 Call::CloseSession,
                 method::SESSION_CLOSE,
                 CloseSessionRequest { session_id },
             );
+        }
+    }
+
+    pub(super) fn close_session_answered(&mut self, request: u64, outcome: &Outcome<'_>) {
+        self.timers.stop(Timer::CloseSession(request));
+        if !matches!(outcome, Outcome::Result(_)) {
+            self.unclosed += 1;
+        }
+    }
+
+    pub(super) fn close_session_timeout(&mut self, request: u64) {
+        if self.pending.remove(&request).is_some() {
+            self.unclosed += 1;
         }
     }
 
@@ -300,7 +319,10 @@ impl Connection {
             Err(error) => return self.opening_failed(id, error, now),
         }
         let limit = self.options.startup_timeout;
-        self.timers.set_after(Timer::OpenSession(id), now, limit);
+        let lane = self.lanes.get_mut(&id);
+        let since = lane.and_then(|lane| lane.waits_since.take());
+        self.timers
+            .set_after(Timer::OpenSession(id), since.unwrap_or(now), limit);
     }
 
     fn send_session_request(&mut self, call: Call, method: &str, session_id: Option<&str>) {

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::lanes::{Lane, LaneState};
 use super::{Connection, LaneId, TurnId};
+use crate::message::Message;
 use crate::prompt;
 use crate::protocol::ContentBlock;
 use crate::request::{GenerateRequest, GenerateResponse};
@@ -47,8 +48,12 @@ impl Connection {
         if self.options.state != StatePolicy::VerifiedDelta {
             return None;
         }
+        let unseen = history.unseen(request)?;
+        if unseen.iter().all(Message::is_nothing) {
+            return None;
+        }
         // The session's history gets the rest back with the answer.
-        request.messages = history.unseen(request)?;
+        request.messages = unseen;
         Some(prompt::rest_of_request(request, turn.expected.is_some()))
     }
 
@@ -79,7 +84,7 @@ impl Connection {
         };
         let ignored_cancel = lane.ignored_cancel;
         if let Some(old) = lane.session.take() {
-            self.forget_session(&old.session_id, ignored_cancel);
+            self.forget_session(&old.session_id, ignored_cancel, now);
         }
         let spare = self.lanes.get(&id).and_then(|lane| lane.spare);
         match spare.and_then(|spare| Some(&self.lanes.get(&spare)?.state)) {
@@ -87,6 +92,7 @@ impl Connection {
             Some(_) => {
                 if let Some(lane) = self.lanes.get_mut(&id) {
                     lane.state = LaneState::AwaitingSpare;
+                    lane.waits_since = Some(now);
                 }
             }
             None => self.open_session(id, false, now),
@@ -132,7 +138,7 @@ impl Connection {
     /// turn that needs a session asks the agent again.
     pub(super) fn spare_failed(&mut self, owner: LaneId, spare: LaneId, now: Instant) {
         if let Some(session) = self.lanes.remove(&spare).and_then(|lane| lane.session) {
-            self.forget_session(&session.session_id, false);
+            self.forget_session(&session.session_id, false, now);
         }
         let Some(lane) = self.lanes.get_mut(&owner) else {
             return;
@@ -152,6 +158,7 @@ impl Connection {
         self.lane_of_session.insert(session.session_id.clone(), id);
         if let Some(lane) = self.lanes.get_mut(&id) {
             lane.session_opened(session);
+            lane.waits_since = None;
             lane.state = LaneState::Ready;
         }
         self.start_next(id, now);

@@ -339,7 +339,7 @@ impl Connection {
             lane.running = None;
             lane.turns_done += 1;
             if lane.is_closed() {
-                self.forget_lane(turn.lane);
+                self.forget_lane(turn.lane, now);
             }
         }
         let ran = turn.stage != Stage::Queued;

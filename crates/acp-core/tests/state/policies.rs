@@ -2,6 +2,8 @@
 //! order, what the session holds after a turn is the host's request and the answer, and nothing else.
 
 use super::rig::{Agent, Host, Outcome, agent, lines};
+use std::time::Duration;
+
 use acp_core::{Event, GenerateRequest, Message, Output, StatePolicy};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -180,6 +182,63 @@ fn sessions_that_cannot_be_closed_wear_the_agent_out() {
     assert!(host.connection.is_worn_out());
     host.connection.open_lane(host.now);
     assert!(!host.connection.is_worn_out(), "a lane is opening");
+}
+
+#[test]
+fn sessions_that_are_not_closed_as_promised_wear_the_agent_out_too() {
+    let agent = Agent {
+        refuses_to_close: true,
+        ..Agent::default()
+    };
+    let change = |options: &mut acp_core::ConnectionOptions| {
+        options.max_given_up_sessions = Some(2);
+        options.startup_timeout = Some(Duration::from_secs(1));
+    };
+    let mut host = Host::new(StatePolicy::FreshSession, change, agent);
+    host.generate(&[Message::user("hi")]).unwrap();
+    assert!(!host.connection.is_worn_out());
+    // And one that it does not even answer.
+    host.agent.ignores_close = true;
+    host.generate(&[Message::user("hi")]).unwrap();
+    assert!(host.connection.is_worn_out());
+}
+
+#[test]
+fn a_turn_that_waits_for_a_spare_waits_no_longer_than_for_a_session() {
+    let change = |options: &mut acp_core::ConnectionOptions| {
+        options.startup_timeout = Some(Duration::from_secs(10));
+    };
+    let mut host = Host::new(StatePolicy::FreshSession, change, agent());
+    host.generate(&[Message::user("one?")]).unwrap();
+    host.agent.ignores_new = true;
+    // The spare is taken, and the next one is not answered.
+    host.generate(&[Message::user("two?")]).unwrap();
+    host.now += Duration::from_secs(1);
+    host.connection.handle_timeout(host.now);
+    let turn = host.start(&GenerateRequest::user("three?"));
+    let asked = host.now;
+    while !host.ended.contains_key(&turn) {
+        host.now += Duration::from_millis(100);
+        host.connection.handle_timeout(host.now);
+        host.exchange();
+    }
+    let waited = host.now - asked;
+    let error = host.ended[&turn].clone().unwrap_err();
+    assert_eq!(error.kind(), "startup_timeout");
+    assert_eq!(waited, Duration::from_secs(10));
+}
+
+#[test]
+fn messages_that_say_nothing_are_no_prompt_of_their_own() {
+    let mut host = Host::new(StatePolicy::VerifiedDelta, |_| {}, agent());
+    host.generate(&[Message::user("one?")]).unwrap();
+    let messages = [
+        Message::user("one?"),
+        Message::assistant("answer 1"),
+        Message::user(""),
+    ];
+    host.generate(&messages).unwrap();
+    assert_eq!(host.agent.prompts[1], "user: one?\nassistant: answer 1");
 }
 
 #[test]

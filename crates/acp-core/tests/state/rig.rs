@@ -24,6 +24,12 @@ pub struct Agent {
     pub most_open: usize,
     pub opened: usize,
     pub closes: bool,
+    /// Whether it says that it can close sessions, and then does not.
+    pub refuses_to_close: bool,
+    /// Whether it does not even answer when it is to close one.
+    pub ignores_close: bool,
+    /// Whether it does not even answer when it is to open one.
+    pub ignores_new: bool,
     /// Whether every session is called the same.
     pub one_name: bool,
     /// How the next prompts end; well, if nothing is said.
@@ -55,8 +61,11 @@ impl Agent {
         let line: Value = serde_json::from_slice(line).unwrap();
         let (id, params) = (&line["id"], &line["params"]);
         match line["method"].as_str().unwrap() {
+            "session/new" if self.ignores_new => {}
+            "session/close" if self.ignores_close => {}
+            "session/close" if self.refuses_to_close => self.fail(id),
             "initialize" => {
-                let close = if self.closes {
+                let close = if self.closes || self.refuses_to_close {
                     json!({"close": {}})
                 } else {
                     json!({})
