@@ -24,7 +24,7 @@ wrote fixtures/{id}.jsonl, a turn that can be played already. To make it yours:
   5. In conformance/mutants.toml, add \"{id}\" to the `caught_by` of a mutant, a client broken on purpose,
      that gets this wrong. Which do is what
      cargo xtask conformance --port rust --filter {id} --full
-     prints; if it is none, docs/transcripts.md says how to make one.
+     prints, and an error for as long as none has it; if none does, docs/transcripts.md says how to make one.
   6. cargo xtask fixtures check
      fails until 1, 4 and 5 are done, and says what is missing.
   7. cargo xtask conformance --filter {id} --mutants --parity

@@ -12,7 +12,7 @@ mod broken;
 
 use std::{
     collections::BTreeMap,
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Output, Stdio},
     time::Duration,
@@ -280,9 +280,9 @@ fn like(profile: &str) -> Result<(), Failed> {
 }
 
 fn evidence() -> Result<(), Failed> {
-    let files: Vec<String> = fs::read_dir(results())?
-        .flatten()
-        .filter_map(|file| Some(file.path().file_stem()?.to_str()?.to_owned()))
+    let files: Vec<String> = kept()?
+        .iter()
+        .filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned()))
         .collect();
     let docs = fs::read_to_string(root().join("docs/agents.md"))?;
     for name in Profile::names()
@@ -303,12 +303,7 @@ fn evidence() -> Result<(), Failed> {
 }
 
 fn docs() -> Result<(), Failed> {
-    let mut files: Vec<PathBuf> = fs::read_dir(results())?
-        .flatten()
-        .map(|file| file.path())
-        .collect();
-    files.sort();
-    let reports: Vec<(String, Report)> = files
+    let reports: Vec<(String, Report)> = kept()?
         .iter()
         .map(|file| {
             (
@@ -354,6 +349,18 @@ fn options(agent: &[String]) -> Options {
 
 fn read(file: &Path) -> Report {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// The files with results, in the order of the table.
+fn kept() -> io::Result<Vec<PathBuf>> {
+    let files = fs::read_dir(results())?.collect::<io::Result<Vec<_>>>()?;
+    let mut files: Vec<PathBuf> = files.iter().map(fs::DirEntry::path).collect();
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "json")
+    });
+    files.sort();
+    Ok(files)
 }
 
 fn results() -> PathBuf {

@@ -22,6 +22,14 @@ pub fn make_available(why: &Unavailable, want: &str, ports: &Path) -> String {
     }
 }
 
+/// What is to be done about ports that were skipped, if there is anything.
+pub fn skipped<'a>(why: impl IntoIterator<Item = &'a Unavailable>, ports: &Path) -> Option<String> {
+    let can_be_set_up = |why: &Unavailable| !matches!(why, Unavailable::Missing(_));
+    why.into_iter()
+        .any(can_be_set_up)
+        .then(|| format!("`{}` sets up what was skipped", set_up("all", ports)))
+}
+
 /// What brings the parity page and the badges up to date.
 pub fn renew() -> &'static str {
     match asked_by_xtask() {

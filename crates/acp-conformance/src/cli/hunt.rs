@@ -59,9 +59,6 @@ pub fn main(flags: flags::Mutants) -> Result<bool, Fault> {
 
 /// Prints what caught the mutant, and returns what should have and did not.
 fn report(mutant: &Mutant, verdicts: &[(&Fixture, Verdict)]) -> Vec<String> {
-    if verdicts.is_empty() {
-        return Vec::new();
-    }
     let mut caught_by = Vec::new();
     let mut faults = Vec::new();
     for (fixture, verdict) in verdicts {
@@ -73,6 +70,10 @@ fn report(mutant: &Mutant, verdicts: &[(&Fixture, Verdict)]) -> Vec<String> {
                 mutant.name, mutant.breaks, fixture.id
             ));
         }
+    }
+    // Where it was to be caught by none of those that were played, there is nothing to say.
+    if caught_by.is_empty() && faults.is_empty() {
+        return faults;
     }
     let (style, word) = if faults.is_empty() {
         (GOOD, "caught")

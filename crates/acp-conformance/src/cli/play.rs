@@ -13,7 +13,7 @@ use acp_conformance::{
 use acp_fake_server::Fixture;
 
 use super::{
-    Fault, complain, create, find, flags, jobs,
+    Fault, advice, complain, create, find, flags, jobs,
     kept::{Kept, today},
     parent_made, say, stage,
 };
@@ -71,6 +71,10 @@ pub fn main(flags: flags::Run) -> Result<bool, Fault> {
         "{}",
         report.conclusion().trim_end_matches('\n')
     ));
+    let skipped = plan.skipped.iter().map(|skipped| &skipped.why);
+    if let Some(advice) = advice::skipped(skipped, &flags.ports.ports) {
+        anstream::eprintln!("{advice}");
+    }
     if let Some(events) = events {
         events.end(report.summary())?;
     }

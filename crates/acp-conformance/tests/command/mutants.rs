@@ -23,6 +23,18 @@ fn a_mutant_that_survives_is_red() {
     let (code, output) = mutants("undead");
     assert_eq!(code, 0, "{output}");
     assert!(output.contains("caught    undead  host/alive"), "{output}");
+    setup.transcript("still", "", r#"{"alive":false}"#);
+    let args = ["mutants", "--port", "ports/sh", "--mutants", "mutants.toml"];
+    let (_, output) = setup.run(&[&args[..], &["--full", "--filter", "still"]].concat());
+    assert!(output.contains("caught    undead  host/still"), "{output}");
+    setup.transcript("odd", "", r#"{"alive":"$any"}"#);
+    let (_, output) = setup.run(&[&args[..], &["--full", "--filter", "odd"]].concat());
+    assert!(
+        !output.contains("undead"),
+        "what catches nothing is not caught: {output}"
+    );
+    fs::remove_file(setup.path("fixtures/host/still.jsonl")).unwrap();
+    fs::remove_file(setup.path("fixtures/host/odd.jsonl")).unwrap();
     let (code, output) = mutants("harmless");
     assert_eq!(code, 1, "{output}");
     assert!(

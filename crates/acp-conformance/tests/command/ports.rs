@@ -84,6 +84,15 @@ fn of_all_ports_those_that_cannot_run_are_skipped_for_all_to_see() {
     let want = "other: skipped, not in PATH: no-such-tool";
     assert!(output.contains(want), "{output}");
     let events = fs::read_to_string(setup.path("events.jsonl")).unwrap();
+    assert!(!output.contains("setup all"), "it would not help: {output}");
+    let can = lacking
+        .replace("no-such-tool", "sh")
+        .replace("'other'", "'third'");
+    setup.write("ports/third/port.toml", &can);
+    let (_, output) = setup.run(&["--ports", "ports"]);
+    let advice = "`acp-conformance setup all --ports ports` sets up what was skipped";
+    assert!(output.contains(advice), "{output}");
+    fs::remove_dir_all(setup.path("ports/third")).unwrap();
     let header: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
     assert_eq!(header["skipped"][0]["name"], "other");
 
