@@ -10,6 +10,8 @@ mod agent_only;
 mod clean;
 mod host;
 mod permission;
+mod process;
+mod runs;
 mod steps;
 mod turns;
 mod wire;
@@ -21,8 +23,10 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use self::clean::Cleaner;
+use self::process::{End, Process, Read};
 use self::steps::{Line, Steps};
 use self::wire::Message;
+use crate::fixture::{Fixture, FixtureError};
 use crate::recording::{Directories, Event, Recording, Side};
 
 /// What cannot be seen in a recording.
@@ -74,20 +78,37 @@ pub enum DistillError {
     #[error("no client could be told to do this: {}", .0.as_ref().map_or_else(
         || "the recording holds no message".to_owned(), ToString::to_string))]
     NothingToPlay(Option<Note>),
+    /// The transcript would be one that nobody can play, for which an option may be the reason.
+    #[error("what came of the recording is no transcript: {0}")]
+    Faulty(FixtureError),
+    /// The transcript would show what it is not to.
+    #[error(
+        "line {line} of the transcript would show {what}; --title and --id, too, are to show none of it"
+    )]
+    Shows {
+        /// The line of the transcript, counted from 1.
+        line: usize,
+        /// What it shows; a secret is not told.
+        what: String,
+    },
 }
 
 /// Makes a transcript of a recording.
 ///
 /// # Errors
 ///
-/// A recording without a process in which a client of the driver protocol could open a session. The
-/// agent's side alone can be had of it.
+/// A recording without a process in which a client of the driver protocol could open a session, of which
+/// the agent's side alone can be had. A transcript in which [`Fixture::parse`] finds a fault, or that would
+/// show where it was recorded, by whom, or a secret.
 pub fn distill(recording: &Recording, options: &Options) -> Result<Distilled, DistillError> {
     let mut script = Script {
         path: recording.path.clone(),
         drop_noise: options.drop_noise,
         ..Script::default()
     };
+    for gap in &recording.gaps {
+        script.note(gap.line, &gap.message);
+    }
     for entries in &recording.processes {
         for entry in entries {
             if let Event::Start(directories) = &entry.event {
@@ -95,18 +116,24 @@ pub fn distill(recording: &Recording, options: &Options) -> Result<Distilled, Di
             }
         }
     }
-    let mut processes = processes(recording);
-    if !options.turns.is_empty() {
-        let mut turn = 0;
-        for process in &mut processes {
+    let mut processes = process::processes(recording);
+    for process in &processes {
+        for cwd in process.directories() {
+            script.cleaner.hide(&Directories {
+                cwd: Some(cwd),
+                ..Directories::default()
+            });
+        }
+        process.values().for_each(|it| script.cleaner.learn(&it));
+    }
+    let mut turn = 0;
+    for process in &mut processes {
+        if !options.turns.is_empty() {
             process.keep_turns(&mut turn, &options.turns);
         }
+        runs::join(process, &script.cleaner);
     }
     for process in &processes {
-        script.cleaner.hide(&Directories {
-            cwd: process.cwd(),
-            ..Directories::default()
-        });
         if options.agent_only {
             agent_only::add(&mut script, process);
         } else {
@@ -119,124 +146,25 @@ pub fn distill(recording: &Recording, options: &Options) -> Result<Distilled, Di
     let agent = options.agent.clone();
     let agent = agent.or_else(|| processes.iter().find_map(Process::agent));
     let agent = agent.unwrap_or_else(|| "an agent that does not say its name".to_owned());
-    let header = script.header(options, &agent);
+    let header = script.header(options, &script.cleaner.masked(&agent));
+    let text = format!("{header}\n{}", script.steps);
+    check(&text, &options.id, &script.cleaner)?;
     Ok(Distilled {
-        text: format!("{header}\n{}", script.steps),
+        text,
         notes: script.notes,
     })
 }
 
-/// One agent process, as far as it was on the wire.
-#[derive(Debug)]
-struct Process {
-    reads: Vec<Read>,
-    /// How the process ended of itself, if it did.
-    end: Option<End>,
-}
-
-/// The end of a process that nobody has told to end.
-#[derive(Debug)]
-struct End {
-    /// The line in the recording.
-    line: u32,
-    /// The step that is the same.
-    step: Line,
-    /// Whether more is known than that the agent has closed its output.
-    is_known: bool,
-}
-
-/// A line of the wire.
-#[derive(Debug, Clone)]
-struct Read {
-    line: u32,
-    from: Side,
-    bytes: Vec<u8>,
-    message: Message,
-}
-
-impl Read {
-    fn is_prompt(&self) -> bool {
-        matches!(&self.message, Message::Request { method, .. }
-            if self.from == Side::Client && method == "session/prompt")
-    }
-}
-
-impl Process {
-    /// Drops all turns but these; `turn` is how many there were before.
-    fn keep_turns(&mut self, turn: &mut usize, kept: &[usize]) {
-        let before = *turn;
-        self.reads.retain(|read| {
-            *turn += usize::from(read.is_prompt());
-            *turn == before || kept.contains(turn)
-        });
-    }
-
-    fn cwd(&self) -> Option<String> {
-        self.reads.iter().find_map(|read| match &read.message {
-            Message::Request { method, params, .. } if method == "session/new" => {
-                let cwd = params.as_ref()?["cwd"].as_str()?;
-                crate::pattern::is_absolute(cwd).then(|| cwd.to_owned())
-            }
-            _ => None,
-        })
-    }
-
-    /// The agent's name and version, as it gives them itself.
-    fn agent(&self) -> Option<String> {
-        self.reads.iter().find_map(|read| match &read.message {
-            Message::Response {
-                answer: Ok(result), ..
-            } if read.from == Side::Agent => {
-                let info = &result["agentInfo"];
-                let version = info["version"].as_str().unwrap_or_default();
-                let name = info["name"].as_str()?;
-                Some(format!("{name} {version}").trim_end().to_owned())
-            }
-            _ => None,
-        })
-    }
-}
-
-/// The agent processes of a recording. What came after the client had closed the agent's input is not
-/// part of the conversation any more.
-fn processes(recording: &Recording) -> Vec<Process> {
-    let process = |entries: &Vec<crate::recording::Entry>| {
-        let mut process = Process {
-            reads: Vec::new(),
-            end: None,
-        };
-        for entry in entries {
-            let end = |step, is_known| {
-                let line = entry.line;
-                Some(End {
-                    line,
-                    step,
-                    is_known,
-                })
-            };
-            match &entry.event {
-                Event::Line { from, bytes } if *from != Side::Stderr => process.reads.push(Read {
-                    line: entry.line,
-                    from: *from,
-                    bytes: bytes.clone(),
-                    message: Message::read(bytes),
-                }),
-                Event::End(Side::Client) => break,
-                Event::End(Side::Agent) => process.end = end(Line::new("exit", 1), false),
-                Event::Exit(code) => process.end = end(Line::new("exit", *code), true),
-                // Whoever was told to end did not end of itself.
-                Event::Signal(name) if ["SIGTERM", "SIGINT", "SIGHUP"].contains(&&**name) => {
-                    process.end = None;
-                }
-                Event::Signal(name) => {
-                    process.end = end(Line::new("signal", name.as_str()), true);
-                }
-                _ => {}
-            }
+/// Whether the transcript can be read, and shows nothing of what is to be hidden.
+fn check(text: &str, id: &str, cleaner: &Cleaner) -> Result<(), DistillError> {
+    let path = PathBuf::from(format!("{id}.jsonl"));
+    Fixture::parse(&path, text, &mut |_| None).map_err(DistillError::Faulty)?;
+    for (line, number) in text.lines().zip(1..) {
+        if let Some(what) = cleaner.shown(line) {
+            return Err(DistillError::Shows { line: number, what });
         }
-        process
-    };
-    recording.processes.iter().map(process).collect()
+    }
+    Ok(())
 }
 
 /// The transcript as it is being written.
@@ -290,7 +218,7 @@ impl Script {
         let kind = update["sessionUpdate"].as_str().unwrap_or_default();
         if method != "session/update" || kind.is_empty() {
             if !self.drop_noise {
-                let step = Line::new("tell", method.as_str());
+                let step = Line::new("tell", self.cleaner.masked(method));
                 steps.push(match params {
                     Value::Null => step,
                     params => step.with("params", self.cleaner.value(&params)),
@@ -306,7 +234,9 @@ impl Script {
             Some(session) => match chunk(update) {
                 Some(text) => {
                     let text = self.cleaner.text(text);
-                    steps.say(&text, kind, &session, update.get("messageId"));
+                    let message = update.get("messageId");
+                    let message = message.map(|id| self.cleaner.id("messageId", id));
+                    steps.say(&text, kind, &session, message.as_ref());
                 }
                 None => {
                     let update = self.cleaner.value(update);
@@ -315,7 +245,7 @@ impl Script {
             },
             None => {
                 let params = self.cleaner.value(&params);
-                steps.push(Line::new("tell", method.as_str()).with("params", params));
+                steps.push(Line::new("tell", self.cleaner.masked(method)).with("params", params));
             }
         }
     }
@@ -337,7 +267,7 @@ impl Script {
                     .with("tool", self.cleaner.value(&params["toolCall"]))
             }
             _ => {
-                let step = Line::new("ask", method);
+                let step = Line::new("ask", self.cleaner.masked(method));
                 let step = match params {
                     Value::Null => step,
                     params => step.with("params", self.cleaner.value(&params)),
@@ -345,7 +275,7 @@ impl Script {
                 step.with("as", label)
             }
         };
-        step.with("id", id.clone())
+        step.with("id", self.cleaner.id("id", id))
     }
 
     /// The step that answers the client's request `label` as the agent did.
@@ -431,8 +361,9 @@ fn params_wanted(cleaner: &mut Cleaner, method: &str, params: &Value) -> Value {
         "initialize" => json!({"protocolVersion": 1}),
         "session/new" => json!({"cwd": "$abspath", "mcpServers": []}),
         "session/set_mode" => {
-            let mode = params["modeId"].as_str().unwrap_or_default();
-            json!({"sessionId": session, "modeId": steps::literal(mode)})
+            let mode = cleaner.id("modeId", &params["modeId"]);
+            let mode = steps::literal(mode.as_str().unwrap_or_default());
+            json!({"sessionId": session, "modeId": mode})
         }
         _ => match session {
             Some(session) => json!({"sessionId": session}),

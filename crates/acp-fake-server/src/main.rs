@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use acp_fake_server::Profile;
 use acp_fake_server::agents::Builtin;
-use acp_fake_server::distill::{self, distill};
+use acp_fake_server::distill::{self, DistillError, distill};
 use acp_fake_server::fixture::{self, Fixture};
 use acp_fake_server::recording::Recording;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
@@ -47,7 +47,9 @@ enum Command {
     /// Make a transcript of a recording of a real agent, as `acp record` and `acp --trace` write them.
     ///
     /// The transcript goes to standard output, and what was left out of it to standard error. Exits 1
-    /// when nothing in the recording could be played.
+    /// without one when nothing in the recording could be played, when `check` would find a fault in the
+    /// transcript, and when it would show the working directory, the home directory, the user's name or a
+    /// secret.
     Distill(Distill),
     /// Be a small agent that needs no transcript.
     Agent {
@@ -233,8 +235,10 @@ fn distilled(flags: Distill) -> io::Result<ExitCode> {
     let transcript = match distill(&recording, &options) {
         Ok(transcript) => transcript,
         Err(error) => {
-            tell(error);
-            tell("--agent-only makes a transcript of the agent's side, to be played alone");
+            tell(&error);
+            if let DistillError::NothingToPlay(_) = error {
+                tell("--agent-only makes a transcript of the agent's side, to be played alone");
+            }
             return Ok(ExitCode::FAILURE);
         }
     };

@@ -150,19 +150,28 @@ impl Reader {
             Ok(Value::Object(members)) => members,
             Ok(_) => return Err("a line is a JSON object".to_owned()),
             Err(error) if error.is_eof() => {
-                self.gap(number, "this line was not written to its end".to_owned());
+                self.gap(
+                    number,
+                    "this line is left out: it was not written to its end".to_owned(),
+                );
                 return Ok(());
             }
             Err(error) => return Err(format!("not JSON: {error}")),
         };
         if let Some(lost) = members.get("lost") {
-            self.gap(number, format!("{lost} records could not be written"));
+            self.gap(
+                number,
+                format!("{lost} records before this one could not be written"),
+            );
             return Ok(());
         }
         let event = event(&members)?;
         let process = self.process(&members, matches!(event, Event::Start(_)));
         if let Some(cut) = members.get("cut") {
-            self.gap(number, format!("this line lacks its last {cut} bytes"));
+            self.gap(
+                number,
+                format!("this line is left out: it lacks its last {cut} bytes"),
+            );
             return Ok(());
         }
         let entry = Entry {
@@ -335,7 +344,10 @@ mod tests {
         };
         assert_eq!(
             recording.gaps,
-            [gap(2, "this line was not written to its end")]
+            [gap(
+                2,
+                "this line is left out: it was not written to its end"
+            )]
         );
         // The next recorder goes on in a line of its own.
         let more = concat!(
@@ -348,8 +360,8 @@ mod tests {
         assert_eq!(
             messages[1..],
             [
-                "3 records could not be written",
-                "this line lacks its last 9 bytes"
+                "3 records before this one could not be written",
+                "this line is left out: it lacks its last 9 bytes"
             ]
         );
         assert!(parse("").unwrap().processes.is_empty());

@@ -40,7 +40,12 @@ pub(super) fn add(script: &mut Script, process: &Process) {
         return script.note(first, "this process is left out: nothing was said in it");
     }
     steps.push(match &process.end {
-        Some(end) if end.is_known => end.step.clone(),
+        Some(end) if end.is_known => {
+            if let Some(note) = &end.note {
+                script.note(end.line, note);
+            }
+            end.step.clone()
+        }
         _ => Line::new("want_eof", true),
     });
     script.processes = 1;
@@ -79,7 +84,7 @@ impl Play<'_> {
                     Some(_) if STORED.contains(&&**method) => json!({}),
                     _ => params_wanted(&mut self.script.cleaner, method, &params),
                 };
-                let step = Line::new("want", method.as_str());
+                let step = Line::new("want", self.script.cleaner.masked(method));
                 let step = match wanted.as_object() {
                     Some(members) if members.is_empty() => step,
                     _ => step.with("params", wanted),
@@ -93,7 +98,7 @@ impl Play<'_> {
                 });
             }
             Message::Notification { method, params } => {
-                let step = Line::new("want_note", method.as_str());
+                let step = Line::new("want_note", self.script.cleaner.masked(method));
                 let session = params.as_ref().and_then(session_of);
                 let session = session.and_then(|id| self.script.cleaner.known_session(id));
                 self.steps.push(match session {

@@ -1,15 +1,19 @@
 //! What does not go into a transcript: where it was recorded, who recorded it, and the agent's own prose.
 //!
-//! Facts about an agent stay as they are: kinds, order, ids, `_meta`, the members that are there. Long
-//! texts, and the names and descriptions that agents give to things, become neutral placeholders, which
+//! Facts about an agent stay as they are: kinds, order, ids, `_meta`, the members that are there, as far as
+//! they do not name a place, a user or a secret ([`places`], [`secrets`]). Long texts, and the names and descriptions that agents give to things, become neutral placeholders, which
 //! are the same wherever the same text stood.
 
+mod places;
+mod secrets;
+
 use std::collections::HashMap;
-use std::sync::LazyLock;
 
 use regex_lite::Regex;
 use serde_json::{Map, Value};
 
+use self::places::Places;
+use self::secrets::{Secrets, without_secrets};
 use crate::recording::Directories;
 
 /// A text with more characters is replaced, unless it has no white space and so may be an id.
@@ -21,8 +25,6 @@ const LONGEST_WORD: usize = 200;
 /// How much of a list is kept that only tells what there is to choose from.
 const CHOICES: usize = 2;
 
-const MASK: &str = "[masked]";
-
 /// Members whose text is for people.
 const FOR_PEOPLE: [&str; 6] = ["description", "hint", "label", "name", "title", "summary"];
 
@@ -30,40 +32,30 @@ const FOR_PEOPLE: [&str; 6] = ["description", "hint", "label", "name", "title", 
 const CHOICE_LISTS: [&str; 4] = ["availableCommands", "availableModels", "models", "options"];
 const CURRENT: [&str; 2] = ["currentModelId", "currentValue"];
 
-/// Home directories, and the directories for temporary files on macOS.
-static PLACES: LazyLock<[(Regex, &'static str); 2]> = LazyLock::new(|| {
-    [
-        (pattern(r#"/(?:home|Users)/[^/\s"':]+"#), "/home/user"),
-        (
-            pattern(r#"(?:/private)?/var/folders/[^/\s"']+/[^/\s"']+/T\b"#),
-            "/tmp",
-        ),
-    ]
-});
-
-/// Tokens that can be told by their shape; what is kept of them says what they were.
-static TOKEN: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(concat!(
-        r"\b(?:(sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|AKIA|hf_|npm_|pypi-)[A-Za-z0-9_-]{10,}",
-        r"|(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*",
-        r"|(Bearer +)[A-Za-z0-9._~+/=-]{8,})",
-    ))
-});
-
-/// Names of members whose text is secret.
-static SECRET: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?i)(?:api[_-]?key|secret|password|passwd|credential|authorization|[a-z]token)$")
-});
+/// Members by whose text other messages name the same thing: two things must not get one name.
+const IDS: [&str; 9] = [
+    "currentModeId",
+    "currentModelId",
+    "id",
+    "messageId",
+    "modeId",
+    "modelId",
+    "optionId",
+    "terminalId",
+    "toolCallId",
+];
 
 /// Cleans what was recorded of one client and its agents.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     /// Session ids and their names, in the order in which they came.
     sessions: Vec<(String, String)>,
-    /// Directories and what stands for them, the longest first.
-    places: Vec<(String, &'static str)>,
+    places: Places,
+    secrets: Secrets,
     /// Long texts and their numbers.
     texts: HashMap<String, usize>,
+    /// Ids that were changed, and those that stand for them.
+    ids: HashMap<String, String>,
 }
 
 impl Cleaner {
@@ -74,13 +66,15 @@ impl Cleaner {
             (&directories.home, "/home/user"),
             (&directories.temp, "/tmp"),
         ] {
-            let place = place.as_deref().unwrap_or_default().trim_end_matches('/');
-            if place.starts_with('/') && !self.places.iter().any(|(known, _)| known == place) {
-                self.places.push((place.to_owned(), name));
-            }
+            self.places.hide(place.as_deref().unwrap_or_default(), name);
         }
         self.places
-            .sort_by_key(|(place, _)| std::cmp::Reverse(place.len()));
+            .hide_user(directories.home.as_deref().unwrap_or_default());
+    }
+
+    /// From now on the secrets in this value are masked wherever they stand.
+    pub(super) fn learn(&mut self, value: &Value) {
+        self.secrets.learn(value);
     }
 
     /// The name of the session with this id: `s1` for the first, and so on.
@@ -101,7 +95,7 @@ impl Cleaner {
 
     /// A value as it may be shown.
     pub(super) fn value(&mut self, value: &Value) -> Value {
-        self.member("", value)
+        self.member("", &without_secrets(value))
     }
 
     /// A text of a message, which is not for people alone.
@@ -109,13 +103,46 @@ impl Cleaner {
         self.string("text", text)
     }
 
-    /// Bytes that are no message, with nothing but the names of places and sessions changed.
+    /// An id, as [`Cleaner::value`] shows it where it is the member `key`.
+    pub(super) fn id(&mut self, key: &str, id: &Value) -> Value {
+        self.member(key, id)
+    }
+
+    /// Bytes that are no message, with nothing changed but the names of places and sessions, and secrets.
     pub(super) fn raw(&self, bytes: &[u8]) -> String {
-        let bytes = match str::from_utf8(bytes) {
-            Ok(text) => self.masked(text).into_bytes(),
-            Err(_) => bytes.to_vec(),
+        let text = match str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(_) => {
+                // What is hidden is found in ASCII, whatever is around it.
+                let text: String = bytes.iter().copied().map(char::from).collect();
+                return self.masked(&text);
+            }
         };
-        bytes.into_iter().map(char::from).collect()
+        let masked = match serde_json::from_str::<Value>(text) {
+            Ok(value) if without_secrets(&value) != value => {
+                self.masked(&without_secrets(&value).to_string())
+            }
+            _ => self.masked(text),
+        };
+        masked.bytes().map(char::from).collect()
+    }
+
+    /// Text without places, sessions and secrets.
+    pub(super) fn masked(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        let long = |(id, _): &&(String, String)| id.len() >= SHORTEST_ID;
+        for (id, name) in self.sessions.iter().filter(long) {
+            text = replace_word(&text, id, name);
+        }
+        self.places.masked(&self.secrets.masked(&text))
+    }
+
+    /// What of all that is to be hidden a text still shows.
+    pub(super) fn shown(&self, text: &str) -> Option<String> {
+        if self.secrets.are_in(text) {
+            return Some("a secret".to_owned());
+        }
+        self.places.shown(text)
     }
 
     fn member(&mut self, key: &str, value: &Value) -> Value {
@@ -139,19 +166,44 @@ impl Cleaner {
                 }
                 other => other,
             };
-            clean.insert(key.clone(), self.member(key, value));
+            let value = self.member(key, value);
+            let mut key = self.masked(key);
+            while clean.contains_key(&key) {
+                key.push('\'');
+            }
+            clean.insert(key, value);
         }
         clean
     }
 
     fn string(&mut self, key: &str, text: &str) -> String {
-        if SECRET.is_match(key) {
-            return MASK.to_owned();
-        }
         if let Some(name) = self.known_session(text).filter(|_| key == "sessionId") {
             return name.to_owned();
         }
-        let text = self.masked(text);
+        let short = self.shortened(key, self.masked(text));
+        if short != text && IDS.contains(&key) {
+            self.unique(text, short)
+        } else {
+            short
+        }
+    }
+
+    /// `name` for the id, or one like it that no other id has.
+    fn unique(&mut self, id: &str, name: String) -> String {
+        if let Some(name) = self.ids.get(id) {
+            return name.clone();
+        }
+        let mut number = 1;
+        let mut free = name.clone();
+        while self.ids.values().any(|taken| *taken == free) {
+            number += 1;
+            free = format!("{name}-{number}");
+        }
+        self.ids.insert(id.to_owned(), free.clone());
+        free
+    }
+
+    fn shortened(&mut self, key: &str, text: String) -> String {
         let has_space = text.contains(char::is_whitespace);
         if FOR_PEOPLE.contains(&key) && has_space {
             return format!("a {key}");
@@ -167,26 +219,6 @@ impl Cleaner {
         let start = text.len() - text.trim_start().len();
         let end = start + core.len();
         format!("{}text {number}{}", &text[..start], &text[end..])
-    }
-
-    /// Text without places, sessions and secrets.
-    fn masked(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        let long = |(id, _): &&(String, String)| id.len() >= SHORTEST_ID;
-        for (id, name) in self.sessions.iter().filter(long) {
-            text = replace_word(&text, id, name);
-        }
-        for (place, name) in &self.places {
-            text = replace_word(&text, place, name);
-        }
-        for (place, name) in PLACES.iter() {
-            text = place.replace_all(&text, *name).into_owned();
-        }
-        let keep = |found: &regex_lite::Captures<'_>| {
-            let prefix = found.iter().skip(1).flatten().next();
-            format!("{}{MASK}", prefix.map_or("", |prefix| prefix.as_str()))
-        };
-        TOKEN.replace_all(&text, keep).into_owned()
     }
 }
 
@@ -208,7 +240,7 @@ fn fewer(items: &[Value], current: &[&Value]) -> Vec<Value> {
         .collect()
 }
 
-/// Replaces `word` where it is not part of a longer name.
+/// Replaces `word` where it is not part of a longer one.
 fn replace_word(text: &str, word: &str, by: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
     let mut replaced = String::new();
@@ -217,8 +249,7 @@ fn replace_word(text: &str, word: &str, by: &str) -> String {
         let (before, found) = rest.split_at(start);
         let after = &found[word.len()..];
         replaced.push_str(before);
-        let joined = |c: char| is_part(c) || (word.starts_with('/') && c == '.');
-        let is_whole = !before.ends_with(joined) && !after.starts_with(is_part);
+        let is_whole = !before.ends_with(is_part) && !after.starts_with(is_part);
         replaced.push_str(if is_whole { by } else { word });
         rest = after;
     }
@@ -265,40 +296,43 @@ mod tests {
     }
 
     #[test]
-    fn places_are_neutral() {
+    fn everything_in_a_value_is_cleaned() {
         let mut cleaner = Cleaner::default();
         cleaner.hide(&Directories {
-            cwd: Some("/home/me/p".to_owned()),
-            home: Some("/home/me".to_owned()),
-            temp: Some("/scratch/".to_owned()),
+            cwd: Some("/home/jdoe/p".to_owned()),
+            home: Some("/home/jdoe".to_owned()),
+            temp: None,
         });
-        for (text, want) in [
-            ("/home/me/p/a.txt", "/project/a.txt"),
-            ("/home/me/p", "/project"),
-            ("/home/me/pq", "/home/user/pq"),
-            ("/home/other/x", "/home/user/x"),
-            ("/Users/me/x", "/home/user/x"),
-            ("/scratch/1", "/tmp/1"),
-            ("a/scratch/1", "a/scratch/1"),
-            ("/private/var/folders/ab/c_d/T/x", "/tmp/x"),
-        ] {
-            assert_eq!(cleaner.text(text), want);
-        }
+        let value = json!({
+            "/home/jdoe/p/a": {"jdoe": 1, "user": 2},
+            "optionId": "allow:/home/jdoe/p",
+            "authorization": {"value": "x"},
+        });
+        let want = json!({
+            "/project/a": {"user": 1, "user'": 2},
+            "optionId": "allow:/project",
+            "authorization": {"value": "[masked]"},
+        });
+        assert_eq!(cleaner.value(&value), want);
     }
 
     #[test]
-    fn secrets_are_masked_by_shape_and_by_name() {
+    fn two_ids_never_become_one() {
         let mut cleaner = Cleaner::default();
-        for (text, want) in [
-            ("key sk-ant-REDACTED", "key sk-[masked]"),
-            ("Bearer abcdefgh12", "Bearer [masked]"),
-            ("eyJhbGciOiJI.eyJzdWIi.x", "eyJ[masked]"),
-        ] {
-            assert_eq!(cleaner.text(text), want);
-        }
-        let value = json!({"apiKey": "abc", "accessToken": "abc", "inputTokens": 3, "token": "t"});
-        let want = json!({"apiKey": MASK, "accessToken": MASK, "inputTokens": 3, "token": "t"});
-        assert_eq!(cleaner.value(&value), want);
+        let ids = [
+            "sk-abcdefghij1",
+            "sk-abcdefghij2",
+            "sk-abcdefghij1",
+            "plain",
+        ];
+        let clean = ids.map(|id| cleaner.id("id", &id.into()));
+        assert_eq!(
+            clean,
+            ["sk-[masked]", "sk-[masked]-2", "sk-[masked]", "plain"]
+        );
+        let option = json!({"optionId": "sk-abcdefghij2"});
+        assert_eq!(cleaner.value(&option), json!({"optionId": "sk-[masked]-2"}));
+        assert_eq!(cleaner.id("id", &json!(7)), 7);
     }
 
     #[test]
@@ -343,6 +377,10 @@ mod tests {
         cleaner.session("abcdefgh");
         let masked = cleaner.raw(b"log: abcdefgh \xc3\xa4");
         assert_eq!(masked, "log: s1 \u{c3}\u{a4}");
-        assert_eq!(cleaner.raw(b"\xff abcdefgh"), "\u{ff} abcdefgh");
+        assert_eq!(cleaner.raw(b"\xff abcdefgh"), "\u{ff} s1");
+        assert_eq!(
+            cleaner.raw(br#"{"authorization": {"value": "x"}}"#),
+            r#"{"authorization":{"value":"[masked]"}}"#
+        );
     }
 }

@@ -296,9 +296,8 @@ impl Play<'_> {
         let exited = end.is_some();
         if let Some(end) = end {
             self.steps.push(end.step.clone());
-            if !end.is_known {
-                let message = "how the agent ended is not known; exit 1 stands for it";
-                self.script.note(end.line, message);
+            if let Some(note) = &end.note {
+                self.script.note(end.line, note);
             }
         }
         match self.phase {
@@ -323,7 +322,8 @@ impl Play<'_> {
         self.script.needs.extend(needs);
         let is_set = self.lanes.values().any(|lane| lane.has_mode);
         if let Some(mode) = self.mode.as_ref().filter(|_| is_set) {
-            args.insert("mode".to_owned(), mode.as_str().into());
+            let mode = self.script.cleaner.id("modeId", &mode.as_str().into());
+            args.insert("mode".to_owned(), mode);
             self.script.needs.insert("mode");
         }
         if !args.is_empty() {

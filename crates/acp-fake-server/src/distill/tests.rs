@@ -1,3 +1,5 @@
+mod hidden;
+
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -320,6 +322,55 @@ fn a_mode_that_all_sessions_have_is_an_option_of_load() {
     // A mode that the agent does not offer is left out, because no client would ask for it.
     lines[3] = agent(json!({"id": 1, "result": {"sessionId": "0f0f-0f0f"}}));
     assert_eq!(both(&lines)[1], r#"{"call":"load"}"#);
+}
+
+#[test]
+fn a_signal_that_no_step_sends_has_a_stand_in() {
+    let mut lines = opened();
+    lines.push(prompt(2, "hi"));
+    for options in [
+        Options::default(),
+        Options {
+            agent_only: true,
+            ..Options::default()
+        },
+    ] {
+        let killed = recording(&lines, &[json!({"t_ms": 2, "signal": "SIGPIPE"})]);
+        let (lines, notes) = steps(&killed, options);
+        assert!(
+            lines.iter().any(|line| line == r#"{"signal":"SIGKILL"}"#),
+            "{lines:?}"
+        );
+        assert_eq!(
+            notes,
+            [r#"r.jsonl:6: no step ends an agent by "SIGPIPE"; SIGKILL stands for it"#]
+        );
+    }
+}
+
+#[test]
+fn gaps_are_named() {
+    let text = concat!(
+        "{\"dir\":\"a2c\",\"line\":\"{}\",\"cut\":9}\n",
+        "{\"lost\":2}\n",
+        "{\"dir\":\"c2a\",\"li"
+    );
+    let lines = opened();
+    let lines = lines
+        .iter()
+        .map(|(dir, line)| json!({"dir": dir, "line": line}).to_string() + "\n");
+    let text = lines.collect::<String>() + text;
+    let (lines, notes) = steps(
+        &Recording::parse(Path::new("r.jsonl"), &text).unwrap(),
+        Options::default(),
+    );
+    assert_eq!(lines.len(), 10);
+    let want = [
+        "r.jsonl:5: this line is left out: it lacks its last 9 bytes",
+        "r.jsonl:6: 2 records before this one could not be written",
+        "r.jsonl:7: this line is left out: it was not written to its end",
+    ];
+    assert_eq!(notes, want);
 }
 
 #[test]

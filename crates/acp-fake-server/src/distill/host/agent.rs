@@ -187,8 +187,16 @@ impl Play<'_> {
         let decision = if cancelled {
             Decision::Cancelled
         } else {
-            let decision = Decision::find(id, id_of, after);
-            let options = params.map_or(Value::Null, |params| params["options"].clone());
+            let cleaner = &mut self.script.cleaner;
+            // The client is to choose by what it is offered.
+            let decision = match Decision::find(id, id_of, after) {
+                Decision::Select(option) => {
+                    let option = cleaner.id("optionId", &option.into());
+                    Decision::Select(option.as_str().unwrap_or_default().to_owned())
+                }
+                other => other,
+            };
+            let options = params.map_or(Value::Null, |params| cleaner.value(&params["options"]));
             self.asked.push((options, decision.clone()));
             decision
         };
