@@ -1,5 +1,6 @@
 //! The file that a recording is written to.
 
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::os::fd::AsFd as _;
@@ -7,7 +8,6 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _}
 use std::path::Path;
 use std::process;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use std::{env, mem};
 
 use acp_core::Secrets;
 use nix::fcntl::OFlag;
@@ -88,9 +88,8 @@ pub(super) struct Recording<W> {
     torn: bool,
     /// How many records could not be written since the last that could, and why.
     lost: u64,
-    /// Is told when the first record is lost.
-    complain: Box<dyn Fn(&io::Error) + Send>,
-    complained: bool,
+    /// Is told when the first record is lost, until the end of standard error has been noted.
+    complain: Option<Box<dyn FnOnce(&io::Error) + Send>>,
 }
 
 impl Recording<File> {
@@ -98,7 +97,7 @@ impl Recording<File> {
     pub(super) fn start(
         mut file: File,
         args: &RecordWire,
-        complain: impl Fn(&io::Error) + Send + 'static,
+        complain: impl FnOnce(&io::Error) + Send + 'static,
     ) -> Self {
         let mut secrets = Secrets::default();
         secrets.add_environment();
@@ -107,7 +106,7 @@ impl Recording<File> {
         let torn = is_torn(&mut file).unwrap_or(false);
         let mut recording = Recording::new(file, secrets);
         recording.torn = torn;
-        recording.complain = Box::new(complain);
+        recording.complain = Some(Box::new(complain));
         let start = json!({
             "command": command,
             "cwd": env::current_dir().ok(),
@@ -141,8 +140,7 @@ impl<W: Write> Recording<W> {
             file,
             torn: false,
             lost: 0,
-            complain: Box::new(|_| {}),
-            complained: false,
+            complain: None,
         }
     }
 
@@ -154,6 +152,9 @@ impl<W: Write> Recording<W> {
         };
         record["dir"] = note.direction.into();
         self.write(note.at, record);
+        if note.line.is_none() && note.direction == "stderr" {
+            self.complain = None;
+        }
     }
 
     fn whole(&self, line: &Line) -> Value {
@@ -234,8 +235,8 @@ impl<W: Write> Recording<W> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // A full disk must not end the conversation.
                 Err(error) => {
-                    if !mem::replace(&mut self.complained, true) {
-                        (self.complain)(&error);
+                    if let Some(complain) = self.complain.take() {
+                        complain(&error);
                     }
                     return false;
                 }
@@ -296,7 +297,7 @@ mod tests {
     fn recorded_with(secrets: Secrets, pieces: &[&[u8]]) -> Vec<Value> {
         let mut recording = Recording::new(Disk::default(), secrets);
         write(&mut recording, pieces);
-        let text = String::from_utf8(mem::take(&mut recording.file.written)).unwrap();
+        let text = String::from_utf8(std::mem::take(&mut recording.file.written)).unwrap();
         let values = text.lines().map(|line| serde_json::from_str(line).unwrap());
         values
             .map(|mut value: Value| {
@@ -393,7 +394,9 @@ mod tests {
         let mut recording = Recording::new(disk, Secrets::default());
         let complaints: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = Arc::clone(&complaints);
-        recording.complain = Box::new(move |error| told.lock().unwrap().push(error.to_string()));
+        recording.complain = Some(Box::new(move |error| {
+            told.lock().unwrap().push(error.to_string());
+        }));
         write(&mut recording, &[b"a\nb\nc\nd\n"]);
         let text = String::from_utf8(recording.file.written.clone()).unwrap();
         let lines: Vec<&str> = text.lines().collect();

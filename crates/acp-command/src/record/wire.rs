@@ -10,11 +10,12 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
 use std::thread;
 
 use nix::errno::Errno;
+use nix::libc::SIGXFSZ;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &RecordWire) -> Result<(), Failure> {
     let [to_agent, from_agent, from_stderr] = pipes(&args.pipes).map_err(failed)?;
     let [from_client, to_client, to_stderr] = own_streams().map_err(failed)?;
     let to_stderr = Arc::new(to_stderr);
-    let complain = complainer(&to_stderr, args);
+    let complain = complainer(Arc::clone(&to_stderr), args);
     let mut recording = Recording::start(file, args, complain);
     let (notes, noted) = lines::queue();
     thread::scope(|scope| {
@@ -75,22 +76,20 @@ fn detached(args: &RecordWire) -> io::Result<()> {
         .map(drop)
 }
 
-/// Lets the signals that end an agent pass.
+/// Lets the signals that end an agent pass, and the one for a file that has become too large, which is as
+/// good as a full disk.
 fn outlive_signals() -> io::Result<()> {
-    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ] {
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     Ok(())
 }
 
-/// Says on the client's standard error, while it is open, that the file cannot be written.
-fn complainer(stderr: &Arc<File>, args: &RecordWire) -> impl Fn(&io::Error) + Send + 'static {
-    let stderr: Weak<File> = Arc::downgrade(stderr);
+/// Says on the client's standard error that the file cannot be written. As long as this is there, so is
+/// that stream: its end waits until what came before it has been written down.
+fn complainer(stderr: Arc<File>, args: &RecordWire) -> impl FnOnce(&io::Error) + Send + 'static {
     let path = args.out.display().to_string();
     move |error| {
-        let Some(stderr) = stderr.upgrade() else {
-            return;
-        };
         // A client that does not read it must not stop the recording.
         let mut ends = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         if poll(&mut ends, PollTimeout::ZERO) == Ok(1) {

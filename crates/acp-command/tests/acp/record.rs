@@ -48,6 +48,10 @@ pub(crate) const TESTS: &[Test] = &[
         hides_command_line_secrets,
     ),
     ("record_needs_a_regular_file", needs_a_regular_file),
+    (
+        "record_goes_on_when_its_file_is_full",
+        goes_on_when_its_file_is_full,
+    ),
     ("record_and_distill_make_a_transcript", makes_a_transcript),
     ("record_says_what_it_cannot_do", says_what_it_cannot_do),
 ];
@@ -379,6 +383,29 @@ fn needs_a_regular_file() {
         "{told}"
     );
     assert_eq!(fs::read_to_string(&file).unwrap(), "");
+}
+
+fn goes_on_when_its_file_is_full() {
+    let recorded = Recorded::new();
+    let agent = recorded.command("head -c 20000 /dev/zero | tr '\\0' '\\n'; echo done");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""])
+        .arg(agent.get_program())
+        .args(agent.get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let ended = run(&mut command);
+    ended.tells(&["acp record: ", "has a gap: "]);
+    assert_eq!(ended.code, Some(0));
+    assert_eq!(ended.stdout.len(), 20_000 + 5);
+    // What is in the file is there to the end of a line.
+    let text = fs::read_to_string(recorded.path()).unwrap();
+    assert!(text.len() <= 8 << 10);
+    let recording = Recording::load(&recorded.path()).unwrap();
+    assert_eq!(recording.processes.len(), 1);
+    assert_eq!(recording.gaps.len(), 1, "{:?}", recording.gaps);
 }
 
 fn makes_a_transcript() {
