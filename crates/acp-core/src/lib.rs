@@ -186,7 +186,11 @@ mod process;
 mod sync;
 
 pub use blocking::{AcpAgent, AcpModel, Canceller, Lane, Turn, load_acp};
-pub use client::{Generate, InProcessClient};
+pub use client::{
+    CancelToken, ConversationStore, DEFAULT_CONVERSATION, Generate, InProcessClient, MemoryStore,
+    OnCancel, Run, RunContext, RunError, RunRequest, RunTurn, Timings, Tool, ToolResult, ToolRun,
+    UsageSum,
+};
 pub use command::split_command;
 pub use connection::{
     Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, RequestKey, Resume,
@@ -208,5 +212,7 @@ pub use protocol::{
     PromptCapabilities, SessionInfo,
 };
 pub use request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, Repair, StopReason};
+#[cfg(feature = "schema")]
+pub use schemars;
 pub use secrets::Secrets;
 pub use turn::{IDLE_STRETCH, TurnOptions};

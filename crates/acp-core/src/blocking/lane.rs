@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::agent::Link;
 use super::{Shared, Turn, TurnSlot};
-use crate::client::Generate;
+use crate::client::{CancelToken, Generate};
 use crate::connection::LaneId;
 use crate::error::{GenerateError, LoadError};
 use crate::protocol::SessionInfo;
@@ -172,6 +172,22 @@ impl Drop for Lane {
 impl Generate for Lane {
     fn generate(&self, request: &GenerateRequest) -> Result<GenerateResponse, GenerateError> {
         Lane::generate(self, request)
+    }
+
+    fn generate_cancellable(
+        &self,
+        request: &GenerateRequest,
+        cancel: &CancelToken,
+    ) -> Result<GenerateResponse, GenerateError> {
+        if cancel.is_cancelled() {
+            return Err(GenerateError::Cancelled {
+                partial: String::new(),
+            });
+        }
+        let turn = self.start(request, self.turn_options())?;
+        let canceller = turn.canceller();
+        let _while_it_runs = cancel.on_cancel(move || canceller.cancel());
+        turn.wait()
     }
 }
 

@@ -1,7 +1,7 @@
 //! An agent with one session, as a model.
 
 use super::{AcpAgent, Lane, Turn};
-use crate::client::Generate;
+use crate::client::{CancelToken, Generate};
 use crate::error::{GenerateError, LoadError};
 use crate::options::LoadOptions;
 use crate::protocol::SessionInfo;
@@ -107,5 +107,13 @@ impl AcpModel {
 impl Generate for AcpModel {
     fn generate(&self, request: &GenerateRequest) -> Result<GenerateResponse, GenerateError> {
         self.main.generate(request)
+    }
+
+    fn generate_cancellable(
+        &self,
+        request: &GenerateRequest,
+        cancel: &CancelToken,
+    ) -> Result<GenerateResponse, GenerateError> {
+        self.main.generate_cancellable(request, cancel)
     }
 }

@@ -1,0 +1,16 @@
+//! The client: its loop of turns and tools, hooks, stores and cancels, on models that are scripted.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests need threads and clocks of their own"
+)]
+
+#[cfg(target_os = "linux")]
+mod agent;
+mod cancel;
+mod hooks;
+mod model;
+mod properties;
+mod store;
+mod tools;
+mod turns;
