@@ -3,18 +3,27 @@
 
 use std::error::Error;
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 
 use acp_core::schemars::{self, JsonSchema};
-use acp_core::{InProcessClient, LoadOptions, PermissionPolicy, Tool, load_acp};
+use acp_core::{InProcessClient, LoadOptions, PermissionPolicy, Run, StatePolicy, Tool, load_acp};
 use serde::Deserialize;
 
-/// The catalogue of a shop.
-const PRICES: [(&str, f64); 3] = [("anvil", 49.5), ("rope", 7.25), ("magnet", 12.0)];
+const QUESTION: &str = "What do three anvils and ten ropes cost?";
 
 #[derive(Deserialize, JsonSchema)]
 struct Price {
     /// One of `anvil`, `rope` and `magnet`.
     article: String,
+}
+
+fn price(ask: Price) -> Result<f64, String> {
+    match &*ask.article {
+        "anvil" => Ok(49.5),
+        "rope" => Ok(7.25),
+        "magnet" => Ok(12.0),
+        other => Err(format!("there is no `{other}` in this shop")),
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -31,60 +40,59 @@ struct Item {
     count: u32,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    if command.is_empty() {
-        return Err("say which agent to run, as in `two_tools gemini --acp`".into());
-    }
+fn total(cart: Total) -> Result<String, String> {
+    let cost = |item: &Item| item.price * f64::from(item.count);
+    Ok(format!("{:.2}", cart.items.iter().map(cost).sum::<f64>()))
+}
 
-    let price = Tool::typed(
-        "price",
-        "The price of an article, in euros.",
-        |ask: Price| {
-            let known = PRICES.iter().find(|(article, _)| *article == ask.article);
-            known
-                .map(|(_, price)| *price)
-                .ok_or_else(|| format!("there is no `{}` in this shop", ask.article))
-        },
-    );
-    let total = Tool::typed(
-        "total",
-        "What a purchase costs, in euros.",
-        |cart: Total| {
-            let sum: f64 = cart
-                .items
-                .iter()
-                .map(|item| item.price * f64::from(item.count))
-                .sum();
-            Ok::<_, String>(format!("{sum:.2}"))
-        },
-    );
-
-    // The agent has tools of its own, and here it should use ours only.
-    let options = LoadOptions::new(command).permission(PermissionPolicy::Reject);
+pub fn ask(command: Vec<String>) -> Result<Run, Box<dyn Error>> {
+    let options = LoadOptions::new(command)
+        // What the agent wants to do with tools of its own is refused.
+        .permission(PermissionPolicy::Reject)
+        // Only what is new goes out each turn, as long as the session verifiably holds the rest.
+        .state(StatePolicy::VerifiedDelta);
     let model = load_acp(options)?;
     let client = InProcessClient::new(&model)
-        .system("You are the till of a shop. Look prices up and add them with the tools that you are given.")
-        .tool(price)
-        .tool(total)
+        .system("You are the till of a shop. Use the tools for prices and sums.")
+        .tool(Tool::typed(
+            "price",
+            "The price of an article, in euros.",
+            price,
+        ))
+        .tool(Tool::typed(
+            "total",
+            "What a purchase costs, in euros.",
+            total,
+        ))
         .before_tool(|call, _| {
             println!("-> {} {}", call.name, call.arguments);
             ControlFlow::Continue(())
         })
-        .after_tool(|_, result, _| println!("<- {}", result.content));
-
-    let run = client.run("What do three anvils and ten ropes cost?")?;
-    println!("\n{}", run.text());
-    println!(
-        "\n{} turns, {} repairs; {:.1?} in all, {:.1?} of it the model",
-        run.turns.len(),
-        run.repairs(),
-        run.timings.total,
-        run.timings.model,
-    );
-    for usage in run.usage().flatten() {
-        println!("usage: {usage}");
-    }
+        .after_tool(|call, result, _| println!("<- {} {}", call.name, result.content));
+    let run = client.run(QUESTION)?;
     model.close();
-    Ok(())
+    Ok(run)
+}
+
+fn main() -> ExitCode {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    if command.is_empty() {
+        eprintln!("name an agent, as in `two_tools gemini --acp`");
+        return ExitCode::FAILURE;
+    }
+    match ask(command) {
+        Ok(run) => {
+            println!("{}", run.text());
+            let (turns, timings) = (run.turns.len(), run.timings);
+            println!(
+                "{turns} turns in {:.1?}, {:.1?} of it the model",
+                timings.total, timings.model
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }

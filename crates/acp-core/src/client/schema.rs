@@ -14,7 +14,8 @@ impl Tool {
     /// A tool whose parameters are those of the argument type.
     ///
     /// The schema is derived, comments included, so that what the model is told and what is accepted are one
-    /// definition. [`acp_core::schemars`](crate::schemars) is the crate that the derive comes from.
+    /// definition. The derive comes from [`acp_core::schemars`](crate::schemars), and finds its crate where that
+    /// is imported beside it, or is a dependency of the host's own.
     ///
     /// ```
     /// use acp_core::Tool;
@@ -22,7 +23,6 @@ impl Tool {
     /// use serde::Deserialize;
     ///
     /// #[derive(Deserialize, JsonSchema)]
-    /// #[schemars(crate = "acp_core::schemars")]
     /// struct Add {
     ///     /// The first summand.
     ///     a: i64,

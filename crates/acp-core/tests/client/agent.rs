@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use acp_core::{CancelToken, Generate, InProcessClient, Lane, RunRequest, load_acp};
+use acp_core::{
+    CancelToken, Generate, GenerateRequest, InProcessClient, Lane, RunRequest, load_acp,
+};
 use scripts::{HANDSHAKE, script, wait_for};
 
 /// Says one word and then nothing, until it is cancelled; the next turn it answers.
@@ -71,9 +73,8 @@ fn a_lane_is_a_model_and_a_cancel_before_its_turn_sends_nothing() {
     let lane: Lane = model.lane().unwrap();
     let token = CancelToken::new();
     token.cancel();
-    let error = (&lane)
-        .generate_cancellable(&acp_core::GenerateRequest::user("hi"), &token)
-        .unwrap_err();
+    let request = GenerateRequest::user("hi");
+    let error = lane.generate_cancellable(&request, &token).unwrap_err();
     assert_eq!(error.kind(), "cancelled");
     // What the agent reads next is the end of its input, or else the close of the session.
     drop(lane);

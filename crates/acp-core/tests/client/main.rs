@@ -2,7 +2,8 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "the tests need threads and clocks of their own"
+    clippy::unwrap_used,
+    reason = "the tests need threads and clocks of their own, and helpers outside of test functions"
 )]
 
 #[cfg(target_os = "linux")]
