@@ -3,13 +3,13 @@
 //!
 //! [`load_acp`] starts the agent once and keeps its session warm; [`AcpModel::generate`] is then the
 //! function that an in-process LLM client takes as its model. Tools, skills and sub-agents above it stay
-//! as they are.
+//! as they are. [`InProcessClient`] is such a client, with conversations, [tools](Tool), hooks and cancels.
 //!
 //! ```no_run
 //! use acp_core::{InProcessClient, LoadOptions, load_acp};
 //!
 //! let model = load_acp(LoadOptions::new(["gemini", "--acp"]).cwd("."))?;
-//! let mut client = InProcessClient::new(|request: &_| model.generate(request));
+//! let client = InProcessClient::new(&model);
 //! println!("{}", client.ask("What does this project do?")?);
 //! println!("{}", client.ask("And who is it for?")?); // the same process, the same session
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -75,6 +75,28 @@
 //!     Err(GenerateError::AgentExited { error, .. }) => eprintln!("{error}; the next turn starts another"),
 //!     Err(error) => eprintln!("{}: {error}", error.kind()),
 //! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Tools of the host, which the agent calls as a model does, and a cancel of it all:
+//!
+//! ```no_run
+//! # use acp_core::{CancelToken, InProcessClient, LoadOptions, RunRequest, Tool, load_acp};
+//! # use serde_json::{Value, json};
+//! # let model = load_acp(LoadOptions::new(["gemini", "--acp"]))?;
+//! let weather = Tool::new(
+//!     "weather",
+//!     "What the weather is like in a city.",
+//!     json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
+//!     |arguments: Value| match arguments["city"].as_str() {
+//!         Some("Lima") => Ok("grey, 18 °C"),
+//!         _ => Err("there are no stations but in Lima"),
+//!     },
+//! );
+//! let client = InProcessClient::new(&model).tool(weather).max_turns(5);
+//! let stop = CancelToken::new(); // its clones cancel from anywhere
+//! let run = client.run(RunRequest::user("Do I need a coat in Lima?").cancel(&stop))?;
+//! println!("{} ({} turns, {:?})", run.text(), run.turns.len(), run.timings.total);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -148,6 +170,11 @@
 //!
 //! Every line both ways is an event of the level TRACE and the target `acp_core::wire` for whatever
 //! [`tracing`](https://docs.rs/tracing) subscriber the host has, with secrets masked.
+//!
+//! # Features
+//!
+//! `schema` adds `Tool::typed`, for tools whose parameters are derived from a Rust type, and re-exports
+//! `schemars`. It is off by default.
 //!
 //! # Platforms
 //!

@@ -9,6 +9,7 @@
 #[cfg(target_os = "linux")]
 mod agent;
 mod cancel;
+mod docs;
 mod hooks;
 mod model;
 mod properties;
