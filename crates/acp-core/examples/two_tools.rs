@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use acp_core::schemars::{self, JsonSchema};
-use acp_core::{InProcessClient, LoadOptions, PermissionPolicy, Run, StatePolicy, Tool, load_acp};
+use acp_core::{InProcessClient, LoadOptions, Run, StatePolicy, Tool, load_acp};
 use serde::Deserialize;
 
 const QUESTION: &str = "What do three anvils and ten ropes cost?";
@@ -47,23 +47,13 @@ fn total(cart: Total) -> Result<String, String> {
 
 pub fn ask(command: Vec<String>) -> Result<Run, Box<dyn Error>> {
     let options = LoadOptions::new(command)
-        // What the agent wants to do with tools of its own is refused.
-        .permission(PermissionPolicy::Reject)
         // Only what is new goes out each turn, as long as the session verifiably holds the rest.
         .state(StatePolicy::VerifiedDelta);
     let model = load_acp(options)?;
     let client = InProcessClient::new(&model)
         .system("You are the till of a shop. Use the tools for prices and sums.")
-        .tool(Tool::typed(
-            "price",
-            "The price of an article, in euros.",
-            price,
-        ))
-        .tool(Tool::typed(
-            "total",
-            "What a purchase costs, in euros.",
-            total,
-        ))
+        .tool(Tool::typed("price", "What an article costs.", price))
+        .tool(Tool::typed("total", "What a purchase costs.", total))
         .before_tool(|call, _| {
             println!("-> {} {}", call.name, call.arguments);
             ControlFlow::Continue(())
