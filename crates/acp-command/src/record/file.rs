@@ -89,8 +89,10 @@ pub(super) struct Recording<W> {
     /// How many records could not be written since the last that could, and why.
     lost: u64,
     /// Is told when the first record is lost, until the end of standard error has been noted.
-    complain: Option<Box<dyn FnOnce(&io::Error) + Send>>,
+    complain: Option<Complain>,
 }
+
+type Complain = Box<dyn FnOnce(&io::Error) + Send>;
 
 impl Recording<File> {
     /// Begins with what is known of the process.
