@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use acp_core::LoadOptions;
+use crate::program::Program;
 use acp_mock_model::{MockModel, Script};
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -30,6 +30,8 @@ pub struct Recipe {
     env: BTreeMap<String, String>,
     #[serde(default)]
     files: BTreeMap<PathBuf, String>,
+    #[serde(default)]
+    mode: Option<String>,
     #[serde(default)]
     shares: Option<String>,
     #[serde(skip)]
@@ -114,29 +116,31 @@ impl Home {
         self.dir.path()
     }
 
-    /// Starts the agent, in an empty directory and with nothing of our environment but `PATH`.
-    pub fn options(&self) -> LoadOptions {
-        let command = self.recipe.command.iter().map(|word| self.filled_in(word));
-        let mut options = LoadOptions::new(command).cwd(self.path().join("work"));
-        for (name, _) in env::vars_os() {
-            options = options.env_remove(name);
-        }
+    /// The agent, in an empty directory and with nothing of our environment but `PATH`.
+    pub fn program(&self) -> Program {
+        let command = self.recipe.command.iter();
         let mut path = OsString::new();
         if let Some(first) = &self.recipe.path {
             path.push(self.filled_in(first));
             path.push(":");
         }
         path.push(env::var_os("PATH").unwrap_or_default());
-        options = options
-            .env("PATH", path)
-            .env("HOME", self.path())
-            .env("TMPDIR", self.path().join("tmp"))
-            .env("LANG", "C.UTF-8")
-            .env("TERM", "dumb");
+        let mut env: Vec<(OsString, OsString)> = vec![
+            ("PATH".into(), path),
+            ("HOME".into(), self.path().into()),
+            ("TMPDIR".into(), self.path().join("tmp").into()),
+            ("LANG".into(), "C.UTF-8".into()),
+            ("TERM".into(), "dumb".into()),
+        ];
         for (name, value) in &self.recipe.env {
-            options = options.env(name, self.filled_in(value));
+            env.push((name.into(), self.filled_in(value).into()));
         }
-        options
+        Program {
+            command: command.map(|word| self.filled_in(word).into()).collect(),
+            env: Some(env),
+            cwd: self.path().join("work"),
+            mode: self.recipe.mode.clone(),
+        }
     }
 
     fn filled_in(&self, text: &str) -> String {
@@ -154,8 +158,10 @@ mod tests {
     fn a_home_has_what_its_pin_says() {
         for (name, recipe) in pins().unwrap() {
             let home = Home::new(&recipe, Script::Echo).unwrap();
-            let shown = format!("{:?}", home.options());
-            assert!(!shown.contains('{') || !shown.contains("{dir}"), "{shown}");
+            let shown = format!("{:?}", home.program());
+            for open in ["{dir}", "{home}", "{url}"] {
+                assert!(!shown.contains(open), "{shown}");
+            }
             for path in recipe.files.keys() {
                 let text = fs::read_to_string(home.path().join(path)).unwrap();
                 assert!(text.contains(home.model.url()), "{name}: {text}");

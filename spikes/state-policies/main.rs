@@ -4,11 +4,13 @@ mod context;
 mod report;
 mod subject;
 
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use acp_mock_model::Script;
 use clap::Parser;
+use spikes::claims::{self, Claims};
 use spikes::real::Recipe;
 
 use subject::{Policy, Subject};
@@ -87,18 +89,10 @@ fn prose(begin: &str, seed: usize, length: usize) -> String {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match measure(&arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    claims::conclude(measure(&Arguments::parse()))
 }
 
-fn measure(arguments: &Arguments) -> std::io::Result<bool> {
+fn measure(arguments: &Arguments) -> io::Result<Claims> {
     let recipe = Recipe::named(&arguments.agent)?;
     let pause = Duration::from_millis(arguments.pause);
     let mut subjects = Vec::new();
@@ -139,9 +133,5 @@ fn measure(arguments: &Arguments) -> std::io::Result<bool> {
         }
     }
     print!("{}", report::tables(&subjects, arguments.turns, &answers));
-    let claims = report::claims(&subjects, arguments.turns);
-    for (claim, held) in &claims {
-        println!("- {}: {claim}", if *held { "held" } else { "FALSIFIED" });
-    }
-    Ok(claims.iter().all(|(_, held)| *held))
+    Ok(report::claims(&subjects, arguments.turns))
 }

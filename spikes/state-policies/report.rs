@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use spikes::claims::Claims;
 use spikes::times::{median, spread};
 
 use crate::context::shared_prefix;
@@ -79,18 +80,17 @@ pub fn tables(subjects: &[Subject], turns: usize, answers: &[Answers]) -> String
             row(&mut text, &cells, false);
         }
     }
-    text.push('\n');
     text
 }
 
 /// What is claimed of the policies that were measured, and whether it holds.
-pub fn claims(subjects: &[Subject], turns: usize) -> Vec<(String, bool)> {
+pub fn claims(subjects: &[Subject], turns: usize) -> Claims {
     let of = |policy| subjects.iter().find(|subject| subject.policy == policy);
-    let mut claims = Vec::new();
+    let mut claims = Claims::default();
     for subject in subjects {
         let Some(last) = subject.turns.get(turns - 1) else {
             let claim = format!("{} lasts {turns} turns", subject.policy.name());
-            claims.push((claim, false));
+            claims.claim(claim, false);
             continue;
         };
         if subject.policy != Policy::FullRequest {
@@ -98,7 +98,7 @@ pub fn claims(subjects: &[Subject], turns: usize) -> Vec<(String, bool)> {
                 "{} shows the model each message once",
                 subject.policy.name()
             );
-            claims.push((claim, copies(last, 1) == 1));
+            claims.claim(claim, copies(last, 1) == 1);
         }
         if let Some(edited) = subject.turns.get(turns)
             && subject.policy != Policy::FullRequest
@@ -107,7 +107,7 @@ pub fn claims(subjects: &[Subject], turns: usize) -> Vec<(String, bool)> {
                 "{} shows an edited message as it is now",
                 subject.policy.name()
             );
-            claims.push((claim, copies(edited, 1) == 0 && copies(edited, 0) == 1));
+            claims.claim(claim, copies(edited, 1) == 0 && copies(edited, 0) == 1);
         }
     }
     let full = of(Policy::FullRequest).filter(|subject| subject.turns.len() >= turns);
@@ -119,16 +119,15 @@ pub fn claims(subjects: &[Subject], turns: usize) -> Vec<(String, bool)> {
                 .map(|turn| turn.bytes().0)
                 .sum()
         };
-        claims.push((
-            "a delta sends the model less than full requests".to_owned(),
+        claims.claim(
+            "a delta sends the model less than full requests",
             sent(delta) < sent(full),
-        ));
+        );
         let wall = |subject: &Subject| median(&walls(&subject.turns[..turns]));
-        claims.push((
-            "a turn with a delta takes no longer than one with a full request, give or take a half"
-                .to_owned(),
+        claims.claim(
+            "a turn with a delta takes no longer than one with a full request, give or take a half",
             wall(delta) <= wall(full) * 3 / 2,
-        ));
+        );
     }
     claims
 }

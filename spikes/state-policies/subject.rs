@@ -126,6 +126,7 @@ impl Subject {
         let spare = matches!(self.policy, Policy::FreshSpare | Policy::Delta);
         let options = self
             .home
+            .program()
             .options()
             .state(self.policy.state())
             .spare_session(spare)
