@@ -3,7 +3,7 @@
 //! | thread | does |
 //! | --- | --- |
 //! | `acp-reader` | reads standard output and hands it to the engine |
-//! | `acp-writer` | writes the queue of lines to standard input |
+//! | `acp-writer` | writes to standard input what the pipe did not take at once |
 //! | `acp-stderr` | drains standard error |
 //! | `acp-timer` | calls the engine when something is due |
 //! | `acp-wait` | waits for the exit of the process |
@@ -22,17 +22,16 @@ mod agent;
 mod alarm;
 mod lane;
 mod model;
-mod outbox;
 mod pipe;
 mod turn;
+mod writer;
 
-use std::collections::HashMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -41,23 +40,16 @@ pub use lane::Lane;
 pub use model::{AcpModel, load_acp};
 pub use turn::{Canceller, Turn};
 
-use crate::connection::{Connection, Event, LaneId, Output, PermissionId, RequestKey, TurnId};
-use crate::error::{GenerateError, LoadError};
+use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
+use crate::driver::{self, Delivered, EXIT_WAIT, READ_BUFFER, STDERR_WAIT, Wake};
+use crate::error::LoadError;
 use crate::options::{Hooks, LoadOptions};
 use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::process::{AgentProcess, Spawned};
-use crate::request::GenerateResponse;
 use crate::sync::{lock, wait_until};
 use alarm::Alarm;
-use outbox::Outbox;
 use pipe::{Stop, Stopped, stop_pipe};
-
-/// How long the exit status may come after the end of output, and the end of output after the exit.
-const EXIT_WAIT: Duration = Duration::from_millis(500);
-/// How long the rest of standard error may come after the exit.
-const STDERR_WAIT: Duration = Duration::from_millis(200);
-/// Bytes read at once.
-const READ_BUFFER: usize = 64 * 1024;
+use writer::Writer;
 
 /// What the model, its lanes, its turns and its threads share.
 struct Shared {
@@ -66,7 +58,7 @@ struct Shared {
     core: Mutex<Core>,
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     changed: Condvar,
-    outbox: Outbox,
+    writer: Writer,
     alarm: Alarm,
     process: AgentProcess,
     hooks: Hooks,
@@ -77,24 +69,12 @@ struct Shared {
 type ThreadBody = Box<dyn FnOnce(&Arc<Shared>) + Send>;
 
 /// What the lock is about.
-struct Core {
-    connection: Connection,
-    turns: HashMap<TurnId, TurnSlot>,
-    lanes: HashMap<LaneId, Result<(), LoadError>>,
-    /// When `initialize` was answered, or why it was not.
-    initialized: Option<Result<Instant, LoadError>>,
-    stdout_ended: bool,
-    stderr_ended: bool,
-    /// Nothing new is begun here: another process takes the place of this one.
-    retired: bool,
-}
+type Core = driver::Core<Arc<Condvar>>;
 
-/// A turn that somebody waits for.
-struct TurnSlot {
-    changed: Arc<Condvar>,
-    /// Whether the caller wants the text as it comes.
-    streams: bool,
-    result: Option<Result<GenerateResponse, GenerateError>>,
+impl Wake for Arc<Condvar> {
+    fn wake(&mut self) {
+        self.notify_all();
+    }
 }
 
 /// What is needed to end the threads.
@@ -130,29 +110,13 @@ impl Stops {
 impl Shared {
     /// Starts the process and the threads.
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
-        if options.connection.permission == PermissionPolicy::Ask
-            && options.hooks.permission.is_none()
-        {
-            return Err(LoadError::InvalidOptions(
-                "the permission policy is to ask, but nobody is named to be asked".to_owned(),
-            ));
-        }
-        let cwd = options.resolve_cwd()?;
-        let Some(utf8_cwd) = cwd.to_str() else {
-            return Err(LoadError::InvalidOptions(format!(
-                "the working directory `{}` is not Unicode, which ACP needs",
-                cwd.display()
-            )));
-        };
-        let connection_options = options.connection_options(utf8_cwd.to_owned())?;
+        let can_ask = options.hooks.permission.is_some();
+        let (connection_options, cwd) = driver::check(options, can_ask)?;
         let out_of = |error: io::Error| LoadError::SpawnFailed {
             program: options.command[0].to_string_lossy().into_owned(),
             reason: format!("this process cannot serve it: {error}"),
             source: Arc::new(error),
         };
-        if options.command.is_empty() {
-            return Err(LoadError::InvalidOptions("the command is empty".to_owned()));
-        }
         let stops = Stops::new().map_err(out_of)?;
         let started = Instant::now();
         let Spawned {
@@ -162,19 +126,18 @@ impl Shared {
             stdout,
             stderr,
         } = AgentProcess::spawn(options, &cwd)?;
+        let writer = match Writer::new(stdin) {
+            Ok(writer) => writer,
+            Err(error) => {
+                process.abandon(&mut { child });
+                return Err(out_of(error));
+            }
+        };
         let shared = Arc::new(Self {
             started,
-            core: Mutex::new(Core {
-                connection: Connection::new(connection_options, started),
-                turns: HashMap::new(),
-                lanes: HashMap::new(),
-                initialized: None,
-                stdout_ended: false,
-                stderr_ended: false,
-                retired: false,
-            }),
+            core: Mutex::new(Core::new(Connection::new(connection_options, started))),
             changed: Condvar::new(),
-            outbox: Outbox::default(),
+            writer,
             alarm: Alarm::default(),
             process,
             hooks: options.hooks.clone(),
@@ -184,7 +147,7 @@ impl Shared {
                 stop_readers: None,
             }),
         });
-        if let Err(error) = shared.start_threads(child, stdin, stdout, stderr, stops) {
+        if let Err(error) = shared.start_threads(child, stdout, stderr, stops) {
             shared.close();
             return Err(out_of(error));
         }
@@ -195,7 +158,6 @@ impl Shared {
     fn start_threads(
         self: &Arc<Self>,
         child: Child,
-        stdin: ChildStdin,
         stdout: ChildStdout,
         stderr: ChildStderr,
         stops: Stops,
@@ -226,10 +188,9 @@ impl Shared {
             Box::new(move |shared| shared.wait_for_exit(&waited_for)),
         )
         .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
-        pipe::set_nonblocking(&stdin)?;
         start(
             "acp-writer",
-            Box::new(move |shared| shared.write_loop(stdin, &writer_stopped)),
+            Box::new(move |shared| shared.write_loop(&writer_stopped)),
         )?;
         start(
             "acp-stderr",
@@ -247,7 +208,7 @@ impl Shared {
         loop {
             match core.connection.poll_output() {
                 Output::Send(line) => {
-                    if !self.outbox.push(line) {
+                    if !self.writer.push(line) {
                         // It asks faster than it reads our answers, and would go on until we have no
                         // memory. Its end brings the end of its output, which tells every caller.
                         self.process.kill();
@@ -260,34 +221,11 @@ impl Shared {
     }
 
     fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
-        match event {
-            Event::TurnEnded(id, result) => {
-                if let Some(slot) = core.turns.get_mut(&id) {
-                    slot.result = Some(*result);
-                    slot.changed.notify_all();
-                }
-            }
-            Event::LaneOpened(id) => {
-                core.lanes.insert(id, Ok(()));
-                self.changed.notify_all();
-            }
-            Event::LaneFailed(id, error) => {
-                core.lanes.insert(id, Err(error));
-                self.changed.notify_all();
-            }
-            Event::PermissionAsked(id, request) => self.ask(core, id, request),
-            Event::RequestReceived(key, method, params) => {
-                self.hand_over(core, key, method, params);
-            }
-            Event::Initialized => {
-                core.initialized = Some(Ok(Instant::now()));
-                self.changed.notify_all();
-            }
-            // Every other call has been told by an event of its own.
-            Event::Ended(error) => {
-                core.initialized.get_or_insert(Err(error));
-                self.changed.notify_all();
-            }
+        match core.deliver(event, Instant::now) {
+            Delivered::Done => {}
+            Delivered::Changed => self.changed.notify_all(),
+            Delivered::Permission(id, request) => self.ask(core, id, request),
+            Delivered::Request(key, method, params) => self.hand_over(core, key, method, params),
         }
     }
 
@@ -352,9 +290,7 @@ impl Shared {
             let mut core = lock(&self.core);
             core.connection.handle_bytes(&buffer[..len], Instant::now());
             self.pump(&mut core);
-            for slot in core.turns.values().filter(|slot| slot.streams) {
-                slot.changed.notify_all();
-            }
+            core.wake_streams();
         }
         drop(stdout);
         self.output_ended();
@@ -382,22 +318,14 @@ impl Shared {
         }
     }
 
-    fn write_loop(self: &Arc<Self>, mut stdin: ChildStdin, stopped: &Stopped) {
-        while let Some(line) = self.outbox.next() {
-            match pipe::write_all(&mut stdin, stopped, &line) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(_) => {
-                    // An agent that reads no more can do nothing for us. If it has not exited by
-                    // itself its end brings the end of its output, which tells every caller.
-                    self.outbox.close();
-                    drop(stdin);
-                    if self.process.wait(EXIT_WAIT).is_none() {
-                        self.process.end_now();
-                    }
-                    return;
-                }
-            }
+    fn write_loop(self: &Arc<Self>, stopped: &Stopped) {
+        if self.writer.run(stopped) {
+            return;
+        }
+        // An agent that reads no more can do nothing for us. If it has not exited by itself its end brings
+        // the end of its output, which tells every caller.
+        if self.process.wait(EXIT_WAIT).is_none() {
+            self.process.end_now();
         }
     }
 
@@ -437,17 +365,12 @@ impl Shared {
         self.process.exit().is_none() && lock(&self.core).connection.is_open()
     }
 
-    /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.
     fn retire(&self) -> bool {
-        let mut core = lock(&self.core);
-        core.retired |= core.connection.is_open() && core.connection.is_worn_out();
-        core.retired
+        lock(&self.core).retire()
     }
 
-    /// Whether a host that wants a new process after a failure should start one now.
     fn is_lost(&self) -> bool {
-        let connection = &lock(&self.core).connection;
-        !connection.is_open() || connection.is_stuck()
+        lock(&self.core).is_lost()
     }
 
     /// Ends everything; the process is gone when it returns. Later and simultaneous calls wait for the
@@ -459,7 +382,7 @@ impl Shared {
             self.pump(&mut core);
         }
         // The writer drops the agent's input, whether it waits for a line or for the agent to read.
-        self.outbox.close();
+        self.writer.close();
         lock(&self.closing).stop_writer = None;
         let gone = self.process.end();
         // What it wrote last is still in the pipes. They end with it, unless something that escaped holds

@@ -29,7 +29,7 @@ use crate::protocol::{AgentInfo, InitializeRequest, SessionInfo, method};
 use crate::request::GenerateResponse;
 use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
-use crate::turn::{Stray, Turn};
+use crate::turn::{Stray, Turn, TurnEvent};
 use crate::wire;
 use lanes::{GivenUp, Lane};
 pub use options::{ConnectionOptions, Resume, SETTLE_LIMIT, SETTLE_WINDOW, Settle};
@@ -79,6 +79,9 @@ pub enum Event {
     LaneOpened(LaneId),
     /// A lane could not be opened.
     LaneFailed(LaneId, LoadError),
+    /// What happened in a turn before its end and was not taken yet
+    /// ([`Connection::take_turn_events`]). Only with [`TurnOptions::events`](crate::TurnOptions::events).
+    TurnEvents(TurnId, Vec<TurnEvent>),
     /// A turn has ended. Each turn ends exactly once.
     TurnEnded(TurnId, Box<Result<GenerateResponse, GenerateError>>),
     /// The host decides: [`Connection::answer_permission`]. Only with [`PermissionPolicy::Ask`](crate::PermissionPolicy::Ask).
@@ -246,6 +249,15 @@ impl Connection {
         self.turns.get(&turn).map(Turn::answer_text)
     }
 
+    /// What has happened in a running turn and was not taken before
+    /// ([`TurnOptions::events`](crate::TurnOptions::events)). The rest comes with [`Event::TurnEvents`].
+    pub fn take_turn_events(&mut self, turn: TurnId) -> Vec<TurnEvent> {
+        self.turns
+            .get_mut(&turn)
+            .map(Turn::take_events)
+            .unwrap_or_default()
+    }
+
     /// The end of the agent's standard error, and of what else it wrote that is no message, without the
     /// secrets in it.
     pub fn diagnostics(&self) -> String {
@@ -361,8 +373,9 @@ impl Connection {
         self.asked.clear();
         let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();
         turns.sort_by_key(|turn| turn.id);
-        for turn in turns {
+        for mut turn in turns {
             let id = turn.id;
+            self.hand_out_events(&mut turn);
             // A turn that was answered and only waited for late text has its answer, and one that was
             // cancelled is cancelled, however the agent took it.
             let answered = turn.answer.is_some() && turn.fault().is_none();
@@ -406,6 +419,15 @@ impl Connection {
             let show = || tracing::trace!(target: "acp_core::wire", direction, line = &*line);
             // A subscriber that panics has had its say; no turn is to end of it.
             let _shown = catch_unwind(AssertUnwindSafe(show));
+        }
+    }
+
+    /// Hands out what a turn that ends has left.
+    fn hand_out_events(&mut self, turn: &mut Turn) {
+        if turn.options.events {
+            turn.flush();
+            let events = turn.take_events();
+            self.event(Event::TurnEvents(turn.id, events));
         }
     }
 

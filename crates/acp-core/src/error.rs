@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use details::{AgentExited, AuthRequired, ExitInfo, InvalidResponse, Rejected, RejectedClass};
+pub use details::{
+    AgentExited, AuthRequired, ExitInfo, InvalidResponse, MalformedReply, Rejected, RejectedClass,
+};
 
-use crate::request::{Dropped, Repair};
+use crate::request::Dropped;
 use details::tail;
 
 /// Why an agent could not be loaded, or a lane not be opened.
@@ -172,14 +174,10 @@ pub enum GenerateError {
     },
     /// The agent's reply is not what was asked for, nor were those to the requests to send it once more
     /// ([`LoadOptions::max_repairs`](crate::LoadOptions::max_repairs)).
-    #[error("the agent's reply is not what was asked for: {fault}")]
+    #[error("{error}")]
     MalformedReply {
         /// What is wrong with the last reply.
-        fault: String,
-        /// The replies before it.
-        repairs: Vec<Repair>,
-        /// What the agent reported as usage with the last reply.
-        usage: Option<Value>,
+        error: Box<MalformedReply>,
         /// The last reply.
         partial: String,
     },

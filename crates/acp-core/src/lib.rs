@@ -207,6 +207,7 @@ mod wire;
 mod blocking;
 mod client;
 mod command;
+mod driver;
 mod error;
 mod options;
 mod process;
@@ -224,8 +225,8 @@ pub use connection::{
     SETTLE_LIMIT, SETTLE_WINDOW, Settle, StatePolicy, TurnId,
 };
 pub use error::{
-    AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, Rejected,
-    RejectedClass,
+    AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, MalformedReply,
+    Rejected, RejectedClass,
 };
 pub use mcp::McpServer;
 pub use message::{Content, Message, Part, ToolCall};
@@ -242,4 +243,4 @@ pub use request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, Repai
 #[cfg(feature = "schema")]
 pub use schemars;
 pub use secrets::Secrets;
-pub use turn::{IDLE_STRETCH, TurnOptions};
+pub use turn::{IDLE_STRETCH, TurnEvent, TurnOptions};

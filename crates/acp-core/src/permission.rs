@@ -93,6 +93,12 @@ impl PermissionRequest {
         }
     }
 
+    /// About how many bytes it takes to keep it.
+    pub(crate) fn size(&self) -> usize {
+        let texts = |option: &PermissionOption| option.option_id.len() + option.name.len();
+        self.tool_call.to_string().len() + self.options.iter().map(texts).sum::<usize>()
+    }
+
     /// Whether it offers several options of the kind `allow_once`, see [`ChoicePolicy`].
     pub fn is_choice(&self) -> bool {
         let once = |option: &&PermissionOption| option.kind == "allow_once";

@@ -4,6 +4,8 @@
 //! is the answer. It is an allow-list: every other kind of update is counted and left out, so that a
 //! kind from the future cannot end up in structured output.
 
+mod events;
+
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -11,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::connection::{LaneId, TurnId};
-use crate::error::{AuthRequired, GenerateError, InvalidResponse, Rejected};
+use crate::error::{AuthRequired, GenerateError, InvalidResponse, MalformedReply, Rejected};
 use crate::protocol::{
     AuthMethod, ContentBlock, ErrorObject, PromptResult, TextBlock, Update, method,
 };
@@ -19,6 +21,9 @@ use crate::reply::{Expected, Reply};
 use crate::request::{Dropped, GenerateRequest, GenerateResponse, MessageSpan, Repair, StopReason};
 use crate::text::{HighSurrogate, push_json_string};
 use crate::wire::{Text, code};
+
+pub use events::TurnEvent;
+use events::Waiting;
 
 /// Tool calls of one turn whose end is waited for; more are not told apart.
 const MAX_OPEN_TOOLS: usize = 1024;
@@ -41,6 +46,8 @@ pub struct TurnOptions {
     /// Whether `end_turn` without any text is an answer, rather than
     /// [`GenerateError::EmptyTurn`].
     pub allow_empty: bool,
+    /// Whether what happens within the turn is kept for the host as [`TurnEvent`]s.
+    pub events: bool,
 }
 
 impl TurnOptions {
@@ -55,6 +62,13 @@ impl TurnOptions {
     #[must_use]
     pub fn deadline(mut self, limit: impl Into<Option<Duration>>) -> Self {
         self.deadline = limit.into();
+        self
+    }
+
+    /// Says whether what happens within the turn is kept for the host.
+    #[must_use]
+    pub fn events(mut self, keep: bool) -> Self {
+        self.events = keep;
         self
     }
 
@@ -141,6 +155,8 @@ pub(crate) struct Turn {
     /// Half a character at the end of `text`.
     half: HighSurrogate,
     open_tools: HashSet<Box<str>>,
+    /// What the host wants to see and has not, if it wants to see anything.
+    waiting: Option<Waiting>,
 }
 
 impl Turn {
@@ -165,6 +181,7 @@ impl Turn {
             messages: Vec::new(),
             half: HighSurrogate::default(),
             open_tools: HashSet::new(),
+            waiting: options.events.then(Waiting::default),
         }
     }
 
@@ -220,6 +237,12 @@ impl Turn {
             usage,
             duration: now.duration_since(self.sent_at),
         });
+        if let (Some(waiting), Some(repair)) = (&mut self.waiting, self.repairs.last()) {
+            let fault = repair.fault.clone();
+            let bytes = fault.len();
+            waiting.forget_text();
+            waiting.push(TurnEvent::ReplyRejected(fault), bytes);
+        }
         self.stage = Stage::Running;
         self.sent_at = now;
         self.last_activity = now;
@@ -240,9 +263,16 @@ impl Turn {
     }
 
     /// Takes one update of the turn's session.
-    pub(crate) fn apply(&mut self, update: &Update<'_>) -> Applied {
+    ///
+    /// `params` are what it came in, for hosts that want to see all of it.
+    pub(crate) fn apply(&mut self, update: &Update<'_>, params: &RawValue) -> Applied {
+        if update.kind == "agent_message_chunk" {
+            return self.apply_chunk(update);
+        }
+        if let Some(waiting) = &mut self.waiting {
+            waiting.update(update, params);
+        }
         match &*update.kind {
-            "agent_message_chunk" => return self.apply_chunk(update),
             "tool_call" | "tool_call_update" => {
                 self.dropped.tool_calls += 1;
                 return self.apply_tool(update);
@@ -277,6 +307,9 @@ impl Turn {
         self.push_text(json.get());
         if self.text.len() > before {
             self.note_message(update.message_id, before);
+            if let (Some(waiting), None) = (&mut self.waiting, &self.expected) {
+                waiting.text(self.text.len());
+            }
         }
         Applied::Text
     }
@@ -330,6 +363,27 @@ impl Turn {
         Applied::Counted
     }
 
+    /// Notes something that happened within the turn, which holds about so many bytes.
+    pub(crate) fn note_event(&mut self, event: impl FnOnce() -> (TurnEvent, usize)) {
+        if let Some(waiting) = &mut self.waiting {
+            let (event, bytes) = event();
+            waiting.push(event, bytes);
+        }
+    }
+
+    /// What the host has not seen yet.
+    pub(crate) fn take_events(&mut self) -> Vec<TurnEvent> {
+        let text = if self.expected.is_some() {
+            ""
+        } else {
+            &self.text
+        };
+        self.waiting
+            .as_mut()
+            .map(|waiting| waiting.take(text))
+            .unwrap_or_default()
+    }
+
     /// The answer text, of a turn that ends without an answer.
     pub(crate) fn into_partial(mut self) -> String {
         self.flush();
@@ -337,7 +391,7 @@ impl Turn {
     }
 
     /// Half a character that nothing follows ends the text, and its message.
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         self.half.flush(&mut self.text);
         if let Some(last) = self.messages.last_mut() {
             last.range.end = self.text.len();
@@ -413,10 +467,13 @@ impl Turn {
             _ if partial.is_empty() => Reply::default(),
             Ok(reply) => reply,
             Err(fault) => {
-                return Err(GenerateError::MalformedReply {
+                let error = MalformedReply {
                     fault,
                     repairs: self.repairs,
                     usage: result.usage,
+                };
+                return Err(GenerateError::MalformedReply {
+                    error: Box::new(error),
                     partial,
                 });
             }

@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use super::agent::Link;
-use super::{Shared, Turn, TurnSlot};
+use super::{Shared, Turn};
 use crate::client::{CancelToken, Generate};
 use crate::connection::LaneId;
+use crate::driver::TurnSlot;
 use crate::error::{GenerateError, LoadError};
 use crate::protocol::SessionInfo;
 use crate::request::{GenerateRequest, GenerateResponse};
@@ -78,14 +79,7 @@ impl Lane {
         let id = core
             .connection
             .prompt(lane, request, options, Instant::now())?;
-        core.turns.insert(
-            id,
-            TurnSlot {
-                changed: Arc::clone(&changed),
-                streams: false,
-                result: None,
-            },
-        );
+        core.turns.insert(id, TurnSlot::new(Arc::clone(&changed)));
         shared.pump(&mut core);
         drop(core);
         Ok(Turn {

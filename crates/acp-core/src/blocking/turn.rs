@@ -4,11 +4,12 @@ use std::fmt;
 use std::sync::{Arc, Condvar};
 use std::time::Instant;
 
-use super::{Core, Shared};
+use super::Shared;
 use crate::connection::TurnId;
 use crate::error::GenerateError;
 use crate::request::GenerateResponse;
 use crate::sync::{lock, wait};
+use crate::turn::TurnEvent;
 
 /// A turn that has been started. Dropping it before it has ended cancels it.
 #[must_use = "a turn that is dropped is cancelled"]
@@ -27,7 +28,7 @@ impl Turn {
     pub fn wait(self) -> Result<GenerateResponse, GenerateError> {
         let mut core = lock(&self.shared.core);
         loop {
-            if let Some(result) = take_result(&mut core, self.id) {
+            if let Some(result) = core.take_result(self.id) {
                 return result;
             }
             core = wait(&self.changed, core);
@@ -52,7 +53,7 @@ impl Turn {
             slot.streams = true;
         }
         loop {
-            let result = take_result(&mut core, self.id);
+            let result = core.take_result(self.id);
             let text = match &result {
                 Some(Ok(response)) => response.content.as_str(),
                 Some(Err(error)) => error.partial(),
@@ -63,6 +64,39 @@ impl Turn {
                 seen = text.len();
                 drop(core);
                 on_text(&new);
+                core = lock(&self.shared.core);
+            } else if result.is_none() {
+                core = wait(&self.changed, core);
+            }
+            if let Some(result) = result {
+                return result;
+            }
+        }
+    }
+
+    /// Waits for the answer and tells what happens until then, in the order of the wire. The turn must have
+    /// been started with [`TurnOptions::events`](crate::TurnOptions::events).
+    ///
+    /// The function runs on the caller's thread while the agent goes on. What a slow one does not take in time
+    /// is left out and counted ([`TurnEvent::Skipped`]), but for the text, which is handed out whole.
+    ///
+    /// # Errors
+    ///
+    /// See [`GenerateError`].
+    pub fn wait_with_events(
+        self,
+        mut on_event: impl FnMut(TurnEvent),
+    ) -> Result<GenerateResponse, GenerateError> {
+        let mut core = lock(&self.shared.core);
+        if let Some(slot) = core.turns.get_mut(&self.id) {
+            slot.streams = true;
+        }
+        loop {
+            let events = core.take_events(self.id);
+            let result = core.take_result(self.id);
+            if !events.is_empty() {
+                drop(core);
+                events.into_iter().for_each(&mut on_event);
                 core = lock(&self.shared.core);
             } else if result.is_none() {
                 core = wait(&self.changed, core);
@@ -128,10 +162,4 @@ impl fmt::Debug for Canceller {
             .field("id", &self.id)
             .finish_non_exhaustive()
     }
-}
-
-fn take_result(core: &mut Core, id: TurnId) -> Option<Result<GenerateResponse, GenerateError>> {
-    let result = core.turns.get_mut(&id)?.result.take()?;
-    core.turns.remove(&id);
-    Some(result)
 }

@@ -75,7 +75,7 @@ impl Connection {
     fn handle_update(&mut self, params: Option<&RawValue>, now: Instant) {
         let read =
             params.and_then(|params| serde_json::from_str::<UpdateParams<'_>>(params.get()).ok());
-        let Some(UpdateParams { session_id, update }) = read else {
+        let (Some(UpdateParams { session_id, update }), Some(raw)) = (read, params) else {
             return self.count_malformed(params);
         };
         let Some(&lane_id) = self.lane_of_session.get(&*session_id) else {
@@ -107,7 +107,7 @@ impl Connection {
         };
         turn.touch(now);
         let (id, settling) = (turn.id, matches!(turn.stage, Stage::Settling { .. }));
-        match turn.apply(&update) {
+        match turn.apply(&update, raw) {
             Applied::Text if settling => self.settle_again(id, now),
             Applied::ToolsDone => self.idle_from_now(id, now),
             Applied::Text | Applied::Counted => {}

@@ -12,7 +12,7 @@ use crate::permission::{
 };
 use crate::protocol::{method, read_value};
 use crate::timer::Timer;
-use crate::turn::{Stage, Turn};
+use crate::turn::{Stage, Turn, TurnEvent};
 use crate::wire::{self, RequestId, code};
 
 /// Requests that the host is asked about at a time; more are refused, because each takes a thread.
@@ -92,6 +92,7 @@ impl Connection {
         if let Some(turn) = self.turn_of_session(&request.session_id) {
             turn.touch(now);
             cancelled |= turn.cancel.is_some();
+            turn.note_event(|| (TurnEvent::PermissionAsked(request.clone()), request.size()));
         }
         if cancelled {
             // ACP v1, Prompt Turn, "Cancellation": also a request that arrives after the cancel.
@@ -222,10 +223,12 @@ impl Connection {
         request: &PermissionRequest,
         decision: &PermissionDecision,
     ) {
-        if request.is_refused_by(decision)
-            && let Some(turn) = self.turn_of_session(&request.session_id)
-        {
-            turn.dropped.refused_permissions += 1;
+        if let Some(turn) = self.turn_of_session(&request.session_id) {
+            turn.dropped.refused_permissions += u64::from(request.is_refused_by(decision));
+            turn.note_event(|| {
+                let answered = TurnEvent::PermissionAnswered(request.clone(), decision.clone());
+                (answered, request.size())
+            });
         }
         self.send(wire::result(id, PermissionResponse::from(decision)));
     }

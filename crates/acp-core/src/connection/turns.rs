@@ -343,6 +343,7 @@ impl Connection {
             }
         }
         let ran = turn.stage != Stage::Queued;
+        self.hand_out_events(&mut turn);
         let repaired = turn.repairs() > 0;
         let sent = turn.request.take();
         let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());

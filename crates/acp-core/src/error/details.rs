@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::protocol::AuthMethod;
+use crate::request::Repair;
 
 /// The agent wants the user to log in (`-32000`).
 #[derive(Debug, Clone)]
@@ -281,6 +282,19 @@ pub(super) fn tail(stderr_tail: &str) -> String {
         "" => String::new(),
         text => format!("; the end of what it wrote:\n{text}"),
     }
+}
+
+/// A reply that is not in the form that tools or a response format ask for.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the agent's reply is not what was asked for: {fault}")]
+#[non_exhaustive]
+pub struct MalformedReply {
+    /// What is wrong with it.
+    pub fault: String,
+    /// The replies before it.
+    pub repairs: Vec<Repair>,
+    /// What the agent reported as usage with it.
+    pub usage: Option<Value>,
 }
 
 #[cfg(test)]

@@ -38,9 +38,9 @@ impl Serialize for GenerateError {
             Self::EmptyTurn { dropped, .. } => {
                 report.set("dropped", dropped.nonzero().collect::<CountMap>().0);
             }
-            Self::MalformedReply { fault, repairs, .. } => {
-                report.set("fault", fault.as_str());
-                report.set("repairs", repairs.len());
+            Self::MalformedReply { error, .. } => {
+                report.set("fault", error.fault.as_str());
+                report.set("repairs", error.repairs.len());
             }
             _ => {}
         }

@@ -10,8 +10,12 @@ fn turn(options: TurnOptions) -> Turn {
 
 /// Applies one update, which has borrowed parts.
 fn apply(turn: &mut Turn, update: &Value) -> Applied {
-    let text = update.to_string();
-    turn.apply(&serde_json::from_str(&text).unwrap())
+    apply_text(turn, &update.to_string())
+}
+
+fn apply_text(turn: &mut Turn, update: &str) -> Applied {
+    let params: &RawValue = serde_json::from_str(update).unwrap();
+    turn.apply(&serde_json::from_str(update).unwrap(), params)
 }
 
 fn chunk(text: &str, id: Option<&str>) -> Value {
@@ -140,13 +144,10 @@ fn half_a_character_at_the_end_belongs_to_the_last_message() {
     let mut turn = turn(TurnOptions::default());
     let half =
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\ud83d"}}"#;
-    assert_eq!(
-        turn.apply(&serde_json::from_str(half).unwrap()),
-        Applied::Text
-    );
+    assert_eq!(apply_text(&mut turn, half), Applied::Text);
     let mut joined = self::turn(TurnOptions::default());
-    joined.apply(&serde_json::from_str(half).unwrap());
-    joined.apply(&serde_json::from_str(&half.replace(r"a\ud83d", r"\ude00b")).unwrap());
+    apply_text(&mut joined, half);
+    apply_text(&mut joined, &half.replace(r"a\ud83d", r"\ude00b"));
     assert_eq!(joined.text(), "a😀b");
     let response = finish(turn).unwrap();
     assert_eq!(response.content, "a\u{fffd}");

@@ -1,0 +1,192 @@
+//! What the drivers share: the engine behind a lock, who waits for what, and the lines to the agent.
+
+mod outbox;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::connection::{
+    Connection, ConnectionOptions, Event, LaneId, PermissionId, RequestKey, TurnId,
+};
+use crate::error::{GenerateError, LoadError};
+use crate::options::LoadOptions;
+use crate::permission::{PermissionPolicy, PermissionRequest};
+use crate::request::GenerateResponse;
+use crate::turn::TurnEvent;
+pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
+
+/// How long the exit status may come after the end of output, and the end of output after the exit.
+pub(crate) const EXIT_WAIT: Duration = Duration::from_millis(500);
+/// How long the rest of standard error may come after the exit.
+pub(crate) const STDERR_WAIT: Duration = Duration::from_millis(200);
+/// Bytes read at once.
+pub(crate) const READ_BUFFER: usize = 64 * 1024;
+
+/// Options that can work, as what the engine takes and the working directory.
+pub(crate) fn check(
+    options: &LoadOptions,
+    can_ask: bool,
+) -> Result<(ConnectionOptions, PathBuf), LoadError> {
+    let invalid = |why: String| Err(LoadError::InvalidOptions(why));
+    if options.connection.permission == PermissionPolicy::Ask && !can_ask {
+        return invalid(
+            "the permission policy is to ask, but nobody is named to be asked".to_owned(),
+        );
+    }
+    let cwd = options.resolve_cwd()?;
+    let Some(utf8_cwd) = cwd.to_str() else {
+        return invalid(format!(
+            "the working directory `{}` is not Unicode, which ACP needs",
+            cwd.display()
+        ));
+    };
+    if options.command.is_empty() {
+        return invalid("the command is empty".to_owned());
+    }
+    let connection = options.connection_options(utf8_cwd.to_owned())?;
+    Ok((connection, cwd))
+}
+
+/// How somebody who waits is told that there is news.
+pub(crate) trait Wake {
+    fn wake(&mut self);
+}
+
+/// What a driver's lock is about.
+pub(crate) struct Core<W> {
+    pub(crate) connection: Connection,
+    pub(crate) turns: HashMap<TurnId, TurnSlot<W>>,
+    pub(crate) lanes: HashMap<LaneId, Result<(), LoadError>>,
+    /// When `initialize` was answered, or why it was not.
+    pub(crate) initialized: Option<Result<Instant, LoadError>>,
+    pub(crate) stdout_ended: bool,
+    pub(crate) stderr_ended: bool,
+    /// Nothing new is begun here: another process takes the place of this one.
+    pub(crate) retired: bool,
+}
+
+/// A turn that somebody waits for.
+pub(crate) struct TurnSlot<W> {
+    pub(crate) wake: W,
+    /// Whether the caller wants to know what happens before the end.
+    pub(crate) streams: bool,
+    /// What happened before the end and was not taken.
+    events: Vec<TurnEvent>,
+    result: Option<Result<GenerateResponse, GenerateError>>,
+}
+
+impl<W> TurnSlot<W> {
+    pub(crate) fn new(wake: W) -> Self {
+        Self {
+            wake,
+            streams: false,
+            events: Vec::new(),
+            result: None,
+        }
+    }
+}
+
+/// What is left to do about an event.
+pub(crate) enum Delivered {
+    /// Who waits was told.
+    Done,
+    /// Whoever waits for the process or a lane is to look again.
+    Changed,
+    /// The host is to decide.
+    Permission(PermissionId, PermissionRequest),
+    /// The host is to answer.
+    Request(RequestKey, String, Value),
+}
+
+impl<W: Wake> Core<W> {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            turns: HashMap::new(),
+            lanes: HashMap::new(),
+            initialized: None,
+            stdout_ended: false,
+            stderr_ended: false,
+            retired: false,
+        }
+    }
+
+    /// Brings an event to whom it concerns.
+    pub(crate) fn deliver(&mut self, event: Event, now: impl FnOnce() -> Instant) -> Delivered {
+        match event {
+            Event::TurnEnded(id, result) => {
+                if let Some(slot) = self.turns.get_mut(&id) {
+                    slot.result = Some(*result);
+                    slot.wake.wake();
+                }
+                Delivered::Done
+            }
+            Event::TurnEvents(id, events) => {
+                if let Some(slot) = self.turns.get_mut(&id) {
+                    slot.events.extend(events);
+                }
+                Delivered::Done
+            }
+            Event::LaneOpened(id) => {
+                self.lanes.insert(id, Ok(()));
+                Delivered::Changed
+            }
+            Event::LaneFailed(id, error) => {
+                self.lanes.insert(id, Err(error));
+                Delivered::Changed
+            }
+            Event::PermissionAsked(id, request) => Delivered::Permission(id, request),
+            Event::RequestReceived(key, method, params) => Delivered::Request(key, method, params),
+            Event::Initialized => {
+                self.initialized = Some(Ok(now()));
+                Delivered::Changed
+            }
+            // Every other call has been told by an event of its own.
+            Event::Ended(error) => {
+                self.initialized.get_or_insert(Err(error));
+                Delivered::Changed
+            }
+        }
+    }
+
+    /// Tells those who want to know what happens before the end that something has.
+    pub(crate) fn wake_streams(&mut self) {
+        for slot in self.turns.values_mut().filter(|slot| slot.streams) {
+            slot.wake.wake();
+        }
+    }
+
+    /// What has happened in a turn and was not taken before.
+    pub(crate) fn take_events(&mut self, id: TurnId) -> Vec<TurnEvent> {
+        let left = self.turns.get_mut(&id);
+        let left = left.map(|slot| std::mem::take(&mut slot.events));
+        match left {
+            Some(left) if !left.is_empty() => left,
+            _ => self.connection.take_turn_events(id),
+        }
+    }
+
+    /// The end of a turn, if it has come.
+    pub(crate) fn take_result(
+        &mut self,
+        id: TurnId,
+    ) -> Option<Result<GenerateResponse, GenerateError>> {
+        let result = self.turns.get_mut(&id)?.result.take()?;
+        self.turns.remove(&id);
+        Some(result)
+    }
+
+    /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.
+    pub(crate) fn retire(&mut self) -> bool {
+        self.retired |= self.connection.is_open() && self.connection.is_worn_out();
+        self.retired
+    }
+
+    /// Whether a host that wants a new process after a failure should start one now.
+    pub(crate) fn is_lost(&self) -> bool {
+        !self.connection.is_open() || self.connection.is_stuck()
+    }
+}
