@@ -101,3 +101,6 @@ fn drive_all(store: &Store, agent: &Agent) -> Row {
     }
     row
 }
+
+#[cfg(test)]
+mod tests;

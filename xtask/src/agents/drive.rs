@@ -251,6 +251,7 @@ impl Driven<'_> {
 
     /// How long the agent takes to end a turn that is cancelled.
     fn cancel(&self) -> Result<Duration, String> {
+        let session = self.model.session().session_id;
         let request = GenerateRequest::user("Please go slow");
         let turn = self
             .model
@@ -273,7 +274,10 @@ impl Driven<'_> {
             other => return Err(format!("a turn that was cancelled ended with {other:?}")),
         }
         self.ask("Still there?")?;
-        Ok(took)
+        match self.model.session().session_id == session {
+            true => Ok(took),
+            false => Err("it did not end the turn, so its session was given up".into()),
+        }
     }
 
     fn close(&self) -> Result<Duration, String> {

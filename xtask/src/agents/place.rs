@@ -17,6 +17,9 @@ use super::{install::Store, pins::Agent};
 /// Longest time for an agent to start, to open a session and for a turn. It is there for agents that hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Longest time for an agent to end a turn that is cancelled.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
+
 pub struct Place {
     pub model: MockModel,
     /// Where the sessions work.
@@ -51,6 +54,7 @@ impl Place {
         let mut options = LoadOptions::new(agent.pin.command.iter().map(|word| fill(word)))
             .cwd(&work)
             .startup_timeout(LIMIT)
+            .cancel_grace(CANCEL_LIMIT)
             .turn_options(TurnOptions::default().idle_timeout(LIMIT).deadline(LIMIT));
         for (name, _) in env::vars_os() {
             options = options.env_remove(name);
