@@ -127,6 +127,7 @@ impl Drop for OnCancel {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
 
     #[test]
     fn what_is_registered_is_called_once_and_only_while_it_is_held() {
@@ -181,9 +182,17 @@ mod tests {
         let token = CancelToken::new();
         assert!(!token.wait_timeout(Duration::from_millis(1)));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| token.wait_timeout(Duration::from_secs(60)));
+            let started = Instant::now();
+            let (begin, begins) = std::sync::mpsc::channel();
+            let waiting = token.clone();
+            let waits = scope.spawn(move || {
+                begin.send(()).unwrap();
+                waiting.wait_timeout(Duration::from_secs(60))
+            });
+            begins.recv().unwrap();
             token.cancel();
             assert!(waits.join().unwrap());
+            assert!(started.elapsed() < Duration::from_secs(60));
         });
         assert!(token.wait_timeout(Duration::ZERO));
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use acp_core::{
     CancelToken, Generate, GenerateError, GenerateRequest, GenerateResponse, InProcessClient, Run,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::model::{Script, calling, results, text, tool};
 
 /// Longer than anything here may take.
-const LONG: Duration = Duration::from_secs(10);
+const LONG: Duration = Duration::from_secs(60);
 
 fn cancelled<G: Generate>(client: &InProcessClient<G>, token: &CancelToken) -> Run {
     let error = client.run(RunRequest::user("?").cancel(token)).unwrap_err();
@@ -30,7 +30,8 @@ fn cancelled<G: Generate>(client: &InProcessClient<G>, token: &CancelToken) -> R
 fn before_the_first_turn() {
     let token = CancelToken::new();
     token.cancel();
-    let client = InProcessClient::new(Script::new([text("hi")]));
+    let client = InProcessClient::new(Script::new([text("hi")]))
+        .before_model(|_, _| unreachable!("it was cancelled"));
     let run = cancelled(&client, &token);
     assert_eq!(run.turns.len(), 0);
     assert_eq!(client.model().asked().len(), 0);
@@ -61,12 +62,14 @@ impl Generate for Thinks {
 fn while_the_model_thinks() {
     let (begun, begins) = mpsc::channel();
     let (client, token) = (InProcessClient::new(Thinks(begun)), CancelToken::new());
+    let started = Instant::now();
     let error = thread::scope(|scope| {
         let run = scope.spawn(|| client.run(RunRequest::user("?").cancel(&token)));
         begins.recv_timeout(LONG).unwrap();
         token.cancel();
         run.join().unwrap().unwrap_err()
     });
+    assert!(started.elapsed() < LONG);
     assert!(matches!(&error, RunError::Cancelled { partial, .. } if partial == "Well"));
     assert_eq!(error.partial(), "Well");
     let report =

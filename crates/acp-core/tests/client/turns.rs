@@ -220,6 +220,11 @@ fn a_host_may_want_an_error_of_a_tool_to_end_the_run() {
     assert_eq!(results.len(), 4);
     assert_eq!(results[2].1, "fine");
 
+    // In the last turn it was not run, so it has not failed.
+    let client = InProcessClient::new(model()).tool(fails()).tool(works());
+    let client = client.abort_on_tool_error(true).max_turns(1);
+    assert_eq!(client.run("?").unwrap_err().kind(), "max_turns");
+
     // What a hook has mended is no error.
     let client = InProcessClient::new(model()).tool(fails()).tool(works());
     let client = client.abort_on_tool_error(true).after_tool(|_, result, _| {
@@ -254,6 +259,12 @@ fn what_the_request_says_reaches_the_model() {
             Some(json!({"type": "json_object"}))
         );
     }
+    client.model().then(text(""));
+    client.run("c").unwrap();
+    assert_eq!(
+        client.model().asked()[2].messages[..3],
+        asked[0].messages[..3]
+    );
     // The system messages are the client's and not the conversation's.
     assert_eq!(run.messages[..2], [Message::user("a"), Message::user("b")]);
 }
