@@ -17,7 +17,9 @@ const THINKS: &str = r#"
 say() {
   echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$1'"}}}}'
 }
-read -r _; say Well; echo > begun
+read -r _; say Well
+# The client has read the word when it has answered this.
+echo '{"jsonrpc":"2.0","id":0,"method":"_fence"}'; read -r _; echo > begun
 read -r cancel
 case "$cancel" in *session/cancel*) ;; *) exit 1;; esac
 echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}'

@@ -176,3 +176,27 @@ fn by_a_hook() {
     client.model().then(text("hi"));
     assert_eq!(client.ask("?").unwrap(), "hi");
 }
+
+#[test]
+fn a_client_within_a_tool_is_cancelled_with_the_one_around_it() {
+    let (begun, begins) = mpsc::channel();
+    let inner = Mutex::new(InProcessClient::new(Thinks(begun)));
+    let research = Tool::new_with(
+        "research",
+        "",
+        json!({"type": "object"}),
+        move |_: Value, context: &RunContext| {
+            let question = RunRequest::user("Look it up.").cancel(&context.cancel);
+            inner.lock().unwrap().ask(question)
+        },
+    );
+    let client = InProcessClient::new(Script::new([calling(["research"])])).tool(research);
+    let token = CancelToken::new();
+    let run = thread::scope(|scope| {
+        let run = scope.spawn(|| cancelled(&client, &token));
+        begins.recv_timeout(LONG).unwrap();
+        token.cancel();
+        run.join().unwrap()
+    });
+    assert_eq!(results(&run.messages)[0].1, "error: the run was cancelled");
+}
