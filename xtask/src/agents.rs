@@ -33,21 +33,20 @@ pub fn run(flags: &Agents, root: &Path, target: &Path) -> Result<bool, String> {
         None => Store::new(target.join("agents"), root),
     };
     if !flags.setup.is_empty() {
-        for agent in pins.select(&flags.setup)? {
-            set_up(&store, agent)?;
-        }
-        return Ok(true);
+        let chosen = pins.select(&flags.setup)?;
+        return Ok(set_up(&store, &chosen));
     }
     let chosen = match flags.quick {
         true => pins.quick(),
         false => pins.select(&flags.names)?,
     };
-    if flags.quick {
-        // What cannot be installed here for want of a program is skipped below.
-        for agent in chosen.iter().filter(|agent| agent.missing().is_empty()) {
-            set_up(&store, agent)?;
-        }
-    }
+    // What cannot be installed here for want of a program is skipped below.
+    let possible: Vec<_> = chosen
+        .iter()
+        .copied()
+        .filter(|agent| agent.missing().is_empty())
+        .collect();
+    let installed = !flags.quick || set_up(&store, &possible);
     let rows: Vec<Row> = chosen
         .into_iter()
         .map(|agent| match store.unavailable(agent) {
@@ -61,17 +60,23 @@ pub fn run(flags: &Agents, root: &Path, target: &Path) -> Result<bool, String> {
         return Err("no agent is installed here, so nothing was driven".into());
     }
     table::print(&rows);
-    Ok(!rows.iter().any(Row::has_failed))
+    Ok(installed && !rows.iter().any(Row::has_failed))
 }
 
-fn set_up(store: &Store, agent: &Agent) -> Result<(), String> {
-    if store.unavailable(agent).is_none() {
-        return Ok(());
+/// Installs those that are not. False if one could not be.
+fn set_up(store: &Store, agents: &[&Agent]) -> bool {
+    let mut all = true;
+    for agent in agents {
+        if store.unavailable(agent).is_none() {
+            continue;
+        }
+        eprintln!("installing {}: {}", agent.name, agent.pin.agent);
+        if let Err(why) = store.install(agent) {
+            eprintln!("error: {}: {why}", agent.name);
+            all = false;
+        }
     }
-    eprintln!("installing {}: {}", agent.name, agent.pin.agent);
-    store
-        .install(agent)
-        .map_err(|why| format!("{}: {why}", agent.name))
+    all
 }
 
 /// The steps in one process, and each state policy in one of its own.

@@ -25,6 +25,12 @@ pub enum Task {
         verbose: bool,
     },
     /// Drive real agents against a mock model: turns, a tool, a cancel, the end, and each state policy
+    ///
+    /// Nothing leaves the machine but what an agent does on its own account: each has a home of its own that is removed
+    /// afterwards, none of your environment but `PATH`, and a model on loopback.
+    ///
+    /// Agents are installed into `agents` in the target directory, or into $ACP_AGENTS_DIR. Exits 1 when a step of one
+    /// fails, and 2 when none could be driven.
     Agents(Agents),
     /// Run warm agents for a long time and look for what they leave: calls, processes, threads, memory
     Soak {
@@ -81,11 +87,6 @@ impl Conformance {
     }
 }
 
-/// Nothing leaves the machine but what an agent does on its own account: each has a home of its own that is removed
-/// afterwards, none of your environment but `PATH`, and a model on loopback.
-///
-/// Agents are installed into `agents` in the target directory, or into $ACP_AGENTS_DIR. Exits 1 when a step of one
-/// fails, and 2 when none could be driven.
 #[derive(Debug, Args)]
 pub struct Agents {
     /// Agents, as they are called in conformance/agents/pins.toml [default: all]; those that are not installed are

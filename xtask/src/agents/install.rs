@@ -75,7 +75,14 @@ impl Store {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
-        fs::rename(staging.keep(), &dir).map_err(failed)
+        match fs::rename(staging.path(), &dir) {
+            // There is nothing left for the guard to remove.
+            Ok(()) => drop(staging.keep()),
+            // Somebody else was faster.
+            Err(_) if self.unavailable(agent).is_none() => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(())
     }
 }
 

@@ -23,8 +23,9 @@ pub fn print(rows: &[Row]) {
 
 /// Why what was not well was not.
 pub fn print_reasons(rows: &[Row]) {
-    for reason in rows.iter().flat_map(reasons) {
-        say(&format!("\n{reason}"));
+    let reasons: Vec<_> = rows.iter().flat_map(reasons).collect();
+    if !reasons.is_empty() {
+        say(&format!("\n{}", reasons.join("\n")));
     }
 }
 
