@@ -9,8 +9,9 @@ use crate::request::{GenerateRequest, GenerateResponse};
 
 /// A model: a request in, an answer out.
 ///
-/// An ACP agent is one ([`AcpModel`], [`Lane`], and references to them), and so is every closure of this
-/// shape, which is all that a test or another provider needs:
+/// An ACP agent is one ([`AcpModel`], [`Lane`], and references to them), and so is an [`Arc`] of any, as
+/// `Arc<dyn Generate>` for one that is chosen at run time. Every closure of this shape is one, too, which is all
+/// that a test or another provider needs:
 ///
 /// ```
 /// use acp_core::{Generate, GenerateError, GenerateRequest, GenerateResponse};
@@ -111,7 +112,8 @@ mod tests {
     fn a_closure_is_not_asked_after_a_cancel() {
         let model = |_: &GenerateRequest| Ok(GenerateResponse::text("hi"));
         let (request, cancel) = (GenerateRequest::user("hi"), CancelToken::new());
-        let answer = Arc::new(model).generate_cancellable(&request, &cancel);
+        let chosen: Arc<dyn Generate> = Arc::new(model);
+        let answer = chosen.generate_cancellable(&request, &cancel);
         assert_eq!(answer.unwrap().content, "hi");
         cancel.cancel();
         let error = model.generate_cancellable(&request, &cancel).unwrap_err();
