@@ -90,9 +90,9 @@ pub const DEFAULT_CONVERSATION: &str = "default";
 /// 3. The messages of the run are appended to the store: all of them, or after an error none.
 ///
 /// Hooks of one kind are called in the order in which they were added, always on the thread of the run, and
-/// for several calls in the order of the calls. Tools run side by side, each on a thread of its own, unless
-/// they are [serial](Tool::serial); the run waits for all of them, also after a cancel. So a tool that takes
-/// long should look at its [context](RunContext)'s token.
+/// for several calls in the order of the calls. Tools run side by side, on the thread of the run and others,
+/// unless they are [serial](Tool::serial); the run waits for all of them, also after a cancel. So a tool that
+/// takes long should look at its [context](RunContext)'s token.
 ///
 /// Nothing is tried twice. There is no limit of time but those of the model and of a token that the host
 /// cancels.

@@ -30,24 +30,26 @@ struct Job<'a> {
 }
 
 impl Caller<'_> {
-    /// Runs the calls of an answer; the results are in the order of the calls, and each call has one.
+    /// Runs the calls of an answer, and says how long the tools took, without the hooks. The results are in
+    /// the order of the calls, and each call has one.
     ///
     /// All hooks of before are called before the first tool runs, and all hooks of after when the last one
     /// has ended, in the order of the calls and on this thread.
-    pub(super) fn run(&self, calls: &[ToolCall], context: &RunContext) -> Vec<ToolRun> {
+    pub(super) fn run(&self, calls: &[ToolCall], context: &RunContext) -> (Vec<ToolRun>, Duration) {
         let jobs: Vec<Job<'_>> = calls
             .iter()
             .map(|call| self.prepare(call, context))
             .collect();
+        let started = Instant::now();
         // A serial tool is a batch of its own.
         let is_serial = |job: &Job<'_>| job.tool.is_some_and(Tool::is_serial);
         for batch in jobs.chunk_by(|a, b| !is_serial(a) && !is_serial(b)) {
             self.run_batch(batch, context);
         }
-        jobs.into_iter()
-            .zip(calls)
-            .map(|(job, asked)| self.finish(job, asked, context))
-            .collect()
+        let duration = started.elapsed();
+        let runs = jobs.into_iter().zip(calls);
+        let runs = runs.map(|(job, asked)| self.finish(job, asked, context));
+        (runs.collect(), duration)
     }
 
     /// Asks the hooks about a call and looks for its tool.

@@ -145,8 +145,8 @@ pub struct Timings {
     pub total: Duration,
     /// All turns of the model together.
     pub model: Duration,
-    /// The waits for tools together. Tools side by side are waited for once, so this may be less than the sum
-    /// of their durations.
+    /// The waits for tools together, without the hooks. Tools side by side are waited for once, so this may be
+    /// less than the sum of their durations.
     pub tools: Duration,
 }
 

@@ -149,9 +149,8 @@ impl<'a, G: Generate, S> Runner<'a, G, S> {
             hooks: &self.client.hooks,
             side_by_side: self.client.side_by_side,
         };
-        let started = Instant::now();
-        let tools = caller.run(calls, context);
-        self.run.timings.tools += started.elapsed();
+        let (tools, duration) = caller.run(calls, context);
+        self.run.timings.tools += duration;
         tools
     }
 }

@@ -1,6 +1,7 @@
 //! Which calls run at once.
 
 use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,6 +26,21 @@ fn the_calls_of_one_answer_run_side_by_side() {
     let longest = run.tools().map(|tool| tool.duration).max().unwrap();
     assert!(longest > Duration::ZERO);
     assert!(run.timings.tools >= longest);
+}
+
+#[test]
+fn a_hook_that_takes_its_time_is_no_time_of_the_tools() {
+    let pause = Duration::from_millis(30);
+    let model = Script::new([calling(["quick", "quick"]), text("")]);
+    let client = InProcessClient::new(model)
+        .tool(tool("quick", || Ok(String::new())))
+        .before_tool(move |_, _| {
+            std::thread::sleep(pause);
+            ControlFlow::Continue(())
+        })
+        .after_tool(move |_, _, _| std::thread::sleep(pause));
+    let timings = client.run("?").unwrap().timings;
+    assert!(timings.total >= timings.tools + 4 * pause, "{timings:?}");
 }
 
 /// How many were at work at once, at most.
