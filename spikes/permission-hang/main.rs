@@ -16,11 +16,14 @@ use spikes::program::Program;
 use spikes::raw::Raw;
 use spikes::which::Which;
 
-/// What makes the mock model, and the fake agent, want to do something.
-const PROMPT: &str = "Please use a tool.";
+/// What makes the mock model want to write a file where the agent may, and the fake agent ask for anything.
+fn prompt(program: &Program) -> String {
+    let file = program.cwd.join("written-by-a-spike.txt");
+    format!("Please use a tool path={}", file.display())
+}
 
 /// How long nothing is said before a turn is taken to hang. The other steps take milliseconds.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Leaves a permission request unanswered, and then answers in each way that there is.
 #[derive(Parser)]
@@ -62,14 +65,14 @@ fn measure(arguments: &Arguments) -> io::Result<Claims> {
         ),
     ];
     for (name, configure) in policies {
-        let mut options = configure(agent.program.options()).deadline(Duration::from_secs(20));
+        let mut options = configure(agent.program.options()).deadline(Duration::from_secs(60));
         if let Some(mode) = &agent.program.mode {
             options = options.mode(mode);
         }
         let model = AcpAgent::start(options).map_err(io::Error::other)?;
         let lane = model.lane().map_err(io::Error::other)?;
         let begun = Instant::now();
-        let end = lane.generate(&GenerateRequest::user(PROMPT));
+        let end = lane.generate(&GenerateRequest::user(prompt(&agent.program)));
         let took = begun.elapsed().as_millis();
         let (ended, how) = match &end {
             Ok(response) => (true, response.stop_reason.as_str().to_owned()),
@@ -88,9 +91,9 @@ fn unanswered(program: &Program, claims: &mut Claims) -> io::Result<()> {
     let mut agent = Raw::start(program)?;
     agent.initialize()?;
     let session = agent.session(program)?;
-    let prompt = agent.prompt(&session, PROMPT)?;
+    let prompt = agent.prompt(&session, &prompt(program))?;
     let asks = |message: &Value| message["method"] == "session/request_permission";
-    let Some(asked) = agent.wait_for(Duration::from_secs(20), asks) else {
+    let Some(asked) = agent.wait_for(Duration::from_secs(60), asks) else {
         return Err(io::Error::other("the agent asks for no permission"));
     };
     let silent = agent.answer(prompt, SILENCE).is_none();

@@ -1,13 +1,11 @@
 //! What of a request to the model counts, whichever API it is for.
 
-use acp_mock_model::Request;
 use serde_json::Value;
 
 /// What the model is given: tools, then the system's part, then what was said.
 ///
 /// That is the order in which providers look for what they have in their caches.
-pub fn context(request: &Request) -> String {
-    let body = &request.body;
+pub fn context(body: &Value) -> String {
     let system = ["system", "instructions", "systemInstruction"];
     let mut context = String::new();
     for part in ["tools"].iter().chain(&system) {
@@ -23,12 +21,12 @@ pub fn context(request: &Request) -> String {
 
 /// Whether the request is the turn itself, and not one of those that agents make on the side, for titles or
 /// suggestions: it offers tools, and what the user said last has this in it.
-pub fn is_turn(request: &Request, question: &str) -> bool {
-    let has_tools = request.body["tools"]
+pub fn is_turn(body: &Value, question: &str) -> bool {
+    let has_tools = body["tools"]
         .as_array()
         .is_some_and(|tools| !tools.is_empty());
     let of_user = |said: &&Value| said["role"] == "user";
-    let last = said(&request.body).iter().rev().find(of_user);
+    let last = said(body).iter().rev().find(of_user);
     has_tools && last.is_some_and(|last| last.to_string().contains(question))
 }
 
@@ -65,5 +63,46 @@ fn without_marks(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(without_marks),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(said: &[(&str, &str)]) -> Value {
+        let messages: Vec<Value> = said
+            .iter()
+            .map(|(role, text)| json!({"role": role, "content": text, "cache_control": {}}))
+            .collect();
+        json!({"model": "m", "system": "s", "tools": [{"name": "t"}], "messages": messages})
+    }
+
+    #[test]
+    fn a_turn_offers_tools_and_ends_with_its_question() {
+        let turn = body(&[
+            ("user", "q1"),
+            ("assistant", "a"),
+            ("user", "q2"),
+            ("tool", "x"),
+        ]);
+        assert!(is_turn(&turn, "q2"));
+        assert!(!is_turn(&turn, "q1"), "that is an older one");
+        let mut title = turn.clone();
+        title["tools"] = json!([]);
+        assert!(!is_turn(&title, "q2"));
+        assert!(!is_turn(&json!({}), "q2"));
+    }
+
+    #[test]
+    fn a_context_grows_at_its_end() {
+        let before = context(&body(&[("user", "q1")]));
+        let after = context(&body(&[("user", "q1"), ("assistant", "a")]));
+        assert!(after.starts_with(&before), "{after}");
+        assert!(!after.contains("cache_control"));
+        let share = before.len() as f64 / after.len() as f64;
+        assert!((shared_prefix(&before, &after) - share).abs() < 1e-9);
+        assert!(shared_prefix("abc", "xbc") < 1e-9);
     }
 }

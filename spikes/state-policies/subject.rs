@@ -69,7 +69,7 @@ impl Turn {
     pub fn context(&self) -> String {
         self.requests
             .last()
-            .map(context::context)
+            .map(|request| context::context(&request.body))
             .unwrap_or_default()
     }
 
@@ -179,7 +179,7 @@ impl Subject {
             .model
             .take_requests()
             .into_iter()
-            .partition(|request| context::is_turn(request, question));
+            .partition(|request| context::is_turn(&request.body, question));
         self.turns.push(Turn {
             wall,
             requests,
