@@ -41,9 +41,10 @@ pub use model::{AcpModel, load_acp};
 pub use turn::{Canceller, Turn};
 
 use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
-use crate::driver::{self, Delivered, EXIT_WAIT, READ_BUFFER, STDERR_WAIT, Wake};
+use crate::driver::{self, Delivered, Driven, EXIT_WAIT, READ_BUFFER, STDERR_WAIT, Wake};
 use crate::error::LoadError;
-use crate::options::{Hooks, LoadOptions};
+use crate::hooks::Hooks;
+use crate::options::LoadOptions;
 use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::process::{AgentProcess, Spawned};
 use crate::sync::{lock, wait_until};
@@ -365,14 +366,6 @@ impl Shared {
         self.process.exit().is_none() && lock(&self.core).connection.is_open()
     }
 
-    fn retire(&self) -> bool {
-        lock(&self.core).retire()
-    }
-
-    fn is_lost(&self) -> bool {
-        lock(&self.core).is_lost()
-    }
-
     /// Ends everything; the process is gone when it returns. Later and simultaneous calls wait for the
     /// first.
     fn close(self: &Arc<Self>) {
@@ -403,5 +396,23 @@ impl Shared {
                 let _ = thread.join();
             }
         }
+    }
+}
+
+impl Driven for Shared {
+    fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
+        Self::start(options)
+    }
+
+    fn replace(self: &Arc<Self>) {
+        self.close();
+    }
+
+    fn retire(&self) -> bool {
+        lock(&self.core).retire()
+    }
+
+    fn is_lost(&self) -> bool {
+        lock(&self.core).is_lost()
     }
 }

@@ -1,5 +1,6 @@
 //! What the drivers share: the engine behind a lock, who waits for what, and the lines to the agent.
 
+mod link;
 mod outbox;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use crate::options::LoadOptions;
 use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::request::GenerateResponse;
 use crate::turn::TurnEvent;
+pub(crate) use link::{Driven, Link};
 pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
 
 /// How long the exit status may come after the end of output, and the end of output after the exit.

@@ -209,9 +209,12 @@ mod client;
 mod command;
 mod driver;
 mod error;
+mod hooks;
 mod options;
 mod process;
 mod sync;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 
 pub use blocking::{AcpAgent, AcpModel, Canceller, Lane, Turn, load_acp};
 pub use client::{

@@ -10,21 +10,12 @@ use serde_json::Value;
 
 use crate::connection::{ConnectionOptions, Resume, Settle, StatePolicy};
 use crate::error::LoadError;
+use crate::hooks::Hooks;
 use crate::mcp::McpServer;
 use crate::permission::{ChoicePolicy, PermissionDecision, PermissionPolicy, PermissionRequest};
 use crate::protocol::{ConfigValue, Implementation};
 use crate::secrets::is_secret_name;
 use crate::turn::TurnOptions;
-
-/// Functions of the host.
-#[derive(Clone, Default)]
-pub(crate) struct Hooks {
-    pub(crate) permission: Option<Arc<PermissionHook>>,
-    pub(crate) request: Option<Arc<RequestHook>>,
-}
-
-type PermissionHook = dyn Fn(&PermissionRequest) -> PermissionDecision + Send + Sync;
-type RequestHook = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 
 /// How [`load_acp`](crate::load_acp) starts an agent, and how its turns run.
 ///
@@ -220,6 +211,40 @@ impl LoadOptions {
     ) -> Self {
         self.connection.forward_requests = true;
         self.hooks.request = Some(Arc::new(answer));
+        self
+    }
+
+    /// Asks the host about each permission request by a function that may await, in a task of its own. The
+    /// blocking driver cannot run it.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn ask_permission_async<F>(
+        mut self,
+        decide: impl Fn(PermissionRequest) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = PermissionDecision> + Send + 'static,
+    {
+        self.connection.permission = PermissionPolicy::Ask;
+        self.hooks.permission_async = Some(Arc::new(move |request| Box::pin(decide(request))));
+        self
+    }
+
+    /// Hands requests of the agent whose method begins with `_` to a function that may await, as
+    /// [`on_request`](LoadOptions::on_request) does. The blocking driver cannot run it.
+    #[cfg(feature = "tokio")]
+    #[must_use]
+    pub fn on_request_async<F>(
+        mut self,
+        answer: impl Fn(String, Value) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Option<Value>> + Send + 'static,
+    {
+        self.connection.forward_requests = true;
+        self.hooks.request_async = Some(Arc::new(move |method, params| {
+            Box::pin(answer(method, params))
+        }));
         self
     }
 

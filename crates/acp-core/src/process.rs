@@ -151,6 +151,12 @@ impl AgentProcess {
         self.end_within(self.eof_grace)
     }
 
+    /// Sends SIGTERM to the group and returns.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn terminate(&self) {
+        self.signal_group(Signal::SIGTERM);
+    }
+
     /// Sends SIGKILL to the group and returns.
     pub(crate) fn kill(&self) {
         self.signal_group(Signal::SIGKILL);

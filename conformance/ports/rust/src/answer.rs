@@ -1,10 +1,5 @@
 //! Answers of the driver protocol. Each request gets exactly one, also when its operation panics.
 
-use std::{
-    panic::{self, AssertUnwindSafe},
-    thread,
-};
-
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -46,22 +41,6 @@ impl Seq {
     /// The library has no such thing.
     pub fn unsupported(self, what: &str) {
         self.answer("unsupported", what.into());
-    }
-
-    /// Goes on with the request on a thread, and answers for it if that panics.
-    pub fn on_thread(self, operation: impl FnOnce(Seq) + Send + 'static) {
-        let seq = Seq(self.0.clone());
-        thread::spawn(move || {
-            // Nothing is looked at after a panic but the request's number.
-            let done = panic::catch_unwind(AssertUnwindSafe(|| operation(seq)));
-            if let Err(payload) = done {
-                let text = payload
-                    .downcast_ref::<String>()
-                    .map(String::as_str)
-                    .or_else(|| payload.downcast_ref::<&str>().copied());
-                self.crash(text.unwrap_or("a panic without words"));
-            }
-        });
     }
 
     fn answer(self, body: &str, value: Value) {

@@ -2,56 +2,23 @@
 
 mod answer;
 mod options;
+mod protocol;
 
 use std::{
     collections::HashMap,
     io::{self, BufRead},
+    panic::{self, AssertUnwindSafe},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
-use acp_core::{
-    AcpModel, Canceller, GenerateRequest, GenerateResponse, Lane, MessageSpan, Turn, load_acp,
-};
+use acp_core::{AcpModel, Canceller, GenerateRequest, Lane, Turn, load_acp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use answer::Seq;
 use options::{load_options, turn_options};
-
-/// Everything this library can do, which is everything there is.
-const CAPABILITIES: [&str; 31] = [
-    "cancel",
-    "lanes",
-    "cancel_grace",
-    "process",
-    "mode",
-    "permission",
-    "startup_timeout",
-    "idle_timeout",
-    "deadline",
-    "parts",
-    "allow_empty_turn",
-    "dropped",
-    "stderr_tail",
-    "is_alive",
-    "settle",
-    "authenticate",
-    "lenient_mode",
-    "restart",
-    "max_line",
-    "permission_callback",
-    "choices",
-    "request_hook",
-    "messages",
-    "model_source",
-    "state",
-    "max_given_up_sessions",
-    "tools",
-    "resume_session",
-    "config_options",
-    "mcp_servers",
-    "additional_directories",
-];
+use protocol::{Request, answered, greeting, lane_name};
 
 fn main() -> io::Result<()> {
     let driver = Arc::new(Driver::default());
@@ -60,11 +27,7 @@ fn main() -> io::Result<()> {
         let seq = Seq(request.seq);
         let args = request.args;
         match request.op.as_str() {
-            "hello" => seq.ok(json!({
-                "protocol": 1,
-                "port": {"name": "rust", "language": "rust", "version": env!("CARGO_PKG_VERSION")},
-                "capabilities": CAPABILITIES,
-            })),
+            "hello" => seq.ok(greeting("rust")),
             // What may wait for the agent does so on a thread of its own.
             "load" => driver.spawn(seq, move |driver, seq| driver.load(seq, &args)),
             "lane" => driver.spawn(seq, move |driver, seq| driver.lane(seq, &args)),
@@ -86,13 +49,6 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Request {
-    seq: Value,
-    op: String,
-    args: Value,
-}
-
 #[derive(Default)]
 struct Driver {
     model: Mutex<Option<Arc<AcpModel>>>,
@@ -103,7 +59,7 @@ struct Driver {
 impl Driver {
     fn spawn(self: &Arc<Self>, seq: Seq, operation: impl FnOnce(&Driver, Seq) + Send + 'static) {
         let driver = Arc::clone(self);
-        seq.on_thread(move |seq| operation(&driver, seq));
+        on_thread(seq, move |seq| operation(&driver, seq));
     }
 
     fn model(&self) -> Option<Arc<AcpModel>> {
@@ -159,7 +115,7 @@ impl Driver {
         match lane.start(&request, options) {
             Ok(turn) => {
                 lock(&self.turns).insert(seq.key(), turn.canceller());
-                seq.on_thread(|seq| wait(seq, turn));
+                on_thread(seq, |seq| wait(seq, turn));
             }
             Err(error) => seq.err(&error),
         }
@@ -181,31 +137,27 @@ impl Driver {
     }
 }
 
+/// Goes on with a request on a thread, and answers for it if that panics.
+fn on_thread(seq: Seq, operation: impl FnOnce(Seq) + Send + 'static) {
+    let again = Seq(seq.0.clone());
+    thread::spawn(move || {
+        // Nothing is looked at after a panic but the request's number.
+        let done = panic::catch_unwind(AssertUnwindSafe(|| operation(again)));
+        if let Err(payload) = done {
+            let text = payload
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| payload.downcast_ref::<&str>().copied());
+            seq.crash(text.unwrap_or("a panic without words"));
+        }
+    });
+}
+
 fn wait(seq: Seq, turn: Turn) {
     match turn.wait() {
-        Ok(response) => seq.ok(json!({
-            "content": response.content,
-            "stop_reason": response.stop_reason.as_str(),
-            "usage": response.usage,
-            "dropped": response.dropped.nonzero().collect::<HashMap<_, _>>(),
-            "messages": messages(&response),
-            "tool_calls": response.tool_calls,
-            "repairs": response.repairs.len(),
-        })),
+        Ok(response) => seq.ok(answered(&response)),
         Err(error) => seq.err(&error),
     }
-}
-
-fn messages(response: &GenerateResponse) -> Vec<Value> {
-    let message = |span: &MessageSpan| {
-        let text = &response.content[span.range.clone()];
-        json!({"message_id": span.message_id, "text": text})
-    };
-    response.messages.iter().map(message).collect()
-}
-
-fn lane_name(args: &Value) -> String {
-    args["lane"].as_str().unwrap_or("main").to_owned()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,83 +1,22 @@
 //! The agent's process, with no session of its own.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Lane, Shared};
+use crate::driver::Link;
 use crate::error::{ExitInfo, LoadError};
 use crate::options::LoadOptions;
 use crate::protocol::AgentInfo;
 use crate::sync::{lock, wait};
-use crate::turn::TurnOptions;
 
 /// A running agent. Sessions are opened with [`AcpAgent::lane`].
 ///
 /// [`load_acp`](crate::load_acp) is the short way to an agent with one session. Dropping the agent closes
 /// it.
 pub struct AcpAgent {
-    link: Arc<Link>,
-}
-
-/// The process that lanes find their way to, which may be a new one after a death.
-pub(super) struct Link {
-    options: LoadOptions,
-    /// Locked for a moment only.
-    state: Mutex<LinkState>,
-    /// Held while a lost process is replaced, so that only one caller does it.
-    replacing: Mutex<()>,
-}
-
-struct LinkState {
-    shared: Arc<Shared>,
-    closed: bool,
-}
-
-impl Link {
-    /// The process for the next turn. One that is worn out is replaced first, and with
-    /// [`LoadOptions::restart`] one that is lost; the turns that it was lost with stay lost, because they
-    /// may have had effects.
-    pub(super) fn live(&self) -> Result<Arc<Shared>, LoadError> {
-        let _replacing = lock(&self.replacing);
-        let shared = self.shared();
-        let closed = lock(&self.state).closed;
-        if closed || !(shared.retire() || self.options.restart && shared.is_lost()) {
-            return Ok(shared);
-        }
-        shared.close();
-        let new = Shared::start(&self.options)?;
-        let mut state = lock(&self.state);
-        if state.closed {
-            // Closed meanwhile, by somebody who could not know of the new one.
-            drop(state);
-            new.close();
-            return Ok(new);
-        }
-        state.shared = Arc::clone(&new);
-        Ok(new)
-    }
-
-    /// Whether nothing takes the place of a process any more.
-    pub(super) fn is_closed(&self) -> bool {
-        lock(&self.state).closed
-    }
-
-    pub(super) fn turn_options(&self) -> TurnOptions {
-        self.options.turn
-    }
-
-    fn shared(&self) -> Arc<Shared> {
-        Arc::clone(&lock(&self.state).shared)
-    }
-
-    fn close(&self) {
-        let shared = {
-            let mut state = lock(&self.state);
-            state.closed = true;
-            Arc::clone(&state.shared)
-        };
-        shared.close();
-    }
+    link: Arc<Link<Shared>>,
 }
 
 impl AcpAgent {
@@ -100,17 +39,8 @@ impl AcpAgent {
     ///
     /// `invalid_options` and `spawn_failed`.
     pub fn spawn(options: LoadOptions) -> Result<Self, LoadError> {
-        let state = LinkState {
-            shared: Shared::start(&options)?,
-            closed: false,
-        };
-        Ok(Self {
-            link: Arc::new(Link {
-                options,
-                state: Mutex::new(state),
-                replacing: Mutex::new(()),
-            }),
-        })
+        let link = Link::start(options)?;
+        Ok(Self { link })
     }
 
     /// Waits for the answer to `initialize`.
@@ -175,7 +105,7 @@ impl AcpAgent {
     /// Ends every turn with `closed`, then the process and all that it started. They are gone when this
     /// returns. Closing twice, or from several threads, is no error.
     pub fn close(&self) {
-        self.link.close();
+        self.link.close().close();
     }
 
     /// Ends the process and its group by SIGKILL, without giving them time to leave in order, and without

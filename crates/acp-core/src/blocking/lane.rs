@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use super::agent::Link;
 use super::{Shared, Turn};
 use crate::client::{CancelToken, Generate};
 use crate::connection::LaneId;
-use crate::driver::TurnSlot;
+use crate::driver::{Link, TurnSlot};
 use crate::error::{GenerateError, LoadError};
 use crate::protocol::SessionInfo;
 use crate::request::{GenerateRequest, GenerateResponse};
@@ -21,7 +20,7 @@ use crate::turn::TurnOptions;
 /// lane gives up its session; the process belongs to the [`AcpModel`](crate::AcpModel) or
 /// [`AcpAgent`](crate::AcpAgent).
 pub struct Lane {
-    link: Arc<Link>,
+    link: Arc<Link<Shared>>,
     /// Locked for a moment only.
     session: Mutex<Bound>,
     /// Held while the lane finds its way to a new process, so that only one caller does it.
@@ -36,7 +35,7 @@ struct Bound {
 }
 
 impl Lane {
-    pub(super) fn open(link: &Arc<Link>) -> Result<Self, LoadError> {
+    pub(super) fn open(link: &Arc<Link<Shared>>) -> Result<Self, LoadError> {
         let asked = Instant::now();
         let session = Bound::open(link)?;
         Ok(Self {
@@ -135,7 +134,7 @@ impl Lane {
 
 impl Bound {
     /// Opens a session and waits for it.
-    fn open(link: &Link) -> Result<Self, LoadError> {
+    fn open(link: &Link<Shared>) -> Result<Self, LoadError> {
         let shared = link.live()?;
         let mut core = lock(&shared.core);
         if core.retired && !link.is_closed() {

@@ -1,0 +1,443 @@
+//! What the agent, its lanes, its turns and its tasks share.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::Waker;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::net::unix::pipe;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{sleep_until, timeout};
+
+use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
+use crate::driver::{
+    self, Delivered, Driven, EXIT_WAIT, Flushed, Outbox, Pushed, READ_BUFFER, STDERR_WAIT,
+    TryWrite, Wake,
+};
+use crate::error::{ExitInfo, LoadError};
+use crate::hooks::Hooks;
+use crate::options::LoadOptions;
+use crate::permission::{PermissionPolicy, PermissionRequest};
+use crate::process::{AgentProcess, Spawned};
+use crate::sync::lock;
+
+/// What the lock is about. It is never held across an await.
+pub(super) type Core = driver::Core<Option<Waker>>;
+
+impl Wake for Option<Waker> {
+    fn wake(&mut self) {
+        if let Some(waker) = self.take() {
+            waker.wake();
+        }
+    }
+}
+
+pub(super) struct Shared {
+    /// When the process was started.
+    pub(super) started: Instant,
+    pub(super) core: Mutex<Core>,
+    /// The handshake is over, a lane has opened or failed, or a stream has ended.
+    pub(super) changed: Notify,
+    pub(super) process: AgentProcess,
+    outbox: Mutex<Outbox<Pipe>>,
+    /// The writer has something to do.
+    written: Notify,
+    /// The engine's next instant, and that it has become an earlier one.
+    alarm: Mutex<Option<Instant>>,
+    alarm_set: Notify,
+    /// The process has exited.
+    exited: Notify,
+    hooks: Hooks,
+    runtime: Handle,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// The end of the pipe, which the writer holds while it waits for it.
+#[derive(Clone)]
+struct Pipe(Arc<pipe::Sender>);
+
+impl TryWrite for Pipe {
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+}
+
+impl Driven for Shared {
+    fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
+        let (connection, cwd) = driver::check(options, options.hooks.can_ask_async())?;
+        let out_of = |error: io::Error| LoadError::SpawnFailed {
+            program: options.command[0].to_string_lossy().into_owned(),
+            reason: format!("this process cannot serve it: {error}"),
+            source: Arc::new(error),
+        };
+        let runtime = Handle::try_current().map_err(|error| out_of(io::Error::other(error)))?;
+        let started = Instant::now();
+        let Spawned {
+            process,
+            mut child,
+            stdin,
+            stdout,
+            stderr,
+        } = AgentProcess::spawn(options, &cwd)?;
+        let pipes = pipe::Sender::from_owned_fd(OwnedFd::from(stdin)).and_then(|stdin| {
+            let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout))?;
+            let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
+            Ok((stdin, stdout, stderr))
+        });
+        let (stdin, stdout, stderr) = match pipes {
+            Ok(pipes) => pipes,
+            Err(error) => {
+                process.abandon(&mut child);
+                return Err(out_of(error));
+            }
+        };
+        let shared = Arc::new(Self {
+            started,
+            core: Mutex::new(Core::new(Connection::new(connection, started))),
+            changed: Notify::new(),
+            process,
+            outbox: Mutex::new(Outbox::new(Pipe(Arc::new(stdin)))),
+            written: Notify::new(),
+            alarm: Mutex::new(None),
+            alarm_set: Notify::new(),
+            exited: Notify::new(),
+            hooks: options.hooks.clone(),
+            runtime,
+            tasks: Mutex::new(Vec::new()),
+        });
+        shared.wait_on_thread(child).map_err(out_of)?;
+        shared.start_tasks(stdout, stderr);
+        shared.pump(&mut lock(&shared.core));
+        Ok(shared)
+    }
+
+    fn replace(self: &Arc<Self>) {
+        self.close_behind();
+    }
+
+    fn retire(&self) -> bool {
+        lock(&self.core).retire()
+    }
+
+    fn is_lost(&self) -> bool {
+        lock(&self.core).is_lost()
+    }
+}
+
+impl Shared {
+    /// Drains the engine. Every change to it ends here.
+    pub(super) fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
+        loop {
+            match core.connection.poll_output() {
+                Output::Send(line) => match lock(&self.outbox).push(line) {
+                    Pushed::Done => {}
+                    Pushed::Waits => self.written.notify_one(),
+                    // It asks faster than it reads our answers, and would go on until we have no memory. Its
+                    // end brings the end of its output, which tells every caller.
+                    Pushed::Flood => self.process.kill(),
+                },
+                Output::Event(event) => self.deliver(core, event),
+                Output::Wait(at) => return self.set_alarm(at),
+            }
+        }
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.process.exit().is_none() && lock(&self.core).connection.is_open()
+    }
+
+    /// Ends everything; the process is gone when it returns.
+    pub(super) async fn close(self: &Arc<Self>) {
+        self.end_calls();
+        self.end_process(|process| process.end()).await;
+        // What it wrote last is still in the pipes. They end with it, unless something that escaped holds
+        // them open.
+        let ended = async {
+            loop {
+                let changed = self.changed.notified();
+                if lock(&self.core).stdout_ended {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        // The end of the wait is no failure: the tasks are ended all the same.
+        let _ended = timeout(STDERR_WAIT, ended).await;
+        self.end_tasks();
+    }
+
+    /// Ends everything without waiting for it, on a thread of its own.
+    pub(super) fn close_behind(self: &Arc<Self>) {
+        self.end_calls();
+        // So that nothing is left even of a host that exits right now.
+        self.process.terminate();
+        let shared = Arc::clone(self);
+        let end = move || {
+            shared.process.end_now();
+            shared.end_tasks();
+        };
+        if thread::Builder::new()
+            .name("acp-close".to_owned())
+            .spawn(end)
+            .is_err()
+        {
+            self.process.kill();
+            self.end_tasks();
+        }
+    }
+
+    fn end_calls(self: &Arc<Self>) {
+        let mut core = lock(&self.core);
+        core.connection.close(Instant::now());
+        self.pump(&mut core);
+        drop(core);
+        let mut outbox = lock(&self.outbox);
+        outbox.close();
+        outbox.abandon();
+    }
+
+    fn end_tasks(&self) {
+        for task in lock(&self.tasks).drain(..) {
+            task.abort();
+        }
+    }
+
+    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
+        match core.deliver(event, Instant::now) {
+            Delivered::Done => {}
+            Delivered::Changed => self.changed.notify_waiters(),
+            Delivered::Permission(id, request) => self.ask(id, request),
+            Delivered::Request(key, method, params) => self.hand_over(key, method, params),
+        }
+    }
+
+    /// Asks the host about a permission. A panic of its function is a refusal.
+    fn ask(self: &Arc<Self>, id: PermissionId, request: PermissionRequest) {
+        let refuse = request.decide(PermissionPolicy::Reject);
+        let decision = self.hooks.decide(&self.runtime, request);
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let decision = match decision {
+                Some(decision) => decision.await.unwrap_or(refuse),
+                None => refuse,
+            };
+            let mut core = lock(&shared.core);
+            core.connection
+                .answer_permission(id, decision, Instant::now());
+            shared.pump(&mut core);
+        });
+    }
+
+    /// Hands a vendor's request to the host. A panic of its function is an answer of none.
+    fn hand_over(self: &Arc<Self>, key: RequestKey, method: String, params: Value) {
+        let answer = self.hooks.answer(&self.runtime, method, params);
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move {
+            let result = match answer {
+                Some(answer) => answer.await.ok().flatten(),
+                None => None,
+            };
+            let mut core = lock(&shared.core);
+            core.connection.answer_request(key, result, Instant::now());
+            shared.pump(&mut core);
+        });
+    }
+
+    fn wait_on_thread(self: &Arc<Self>, child: Child) -> io::Result<()> {
+        let child = Arc::new(Mutex::new(child));
+        let (shared, waited_for) = (Arc::clone(self), Arc::clone(&child));
+        let wait = move || {
+            shared.process.reap(&mut lock(&waited_for));
+            shared.exited.notify_waiters();
+        };
+        let thread = thread::Builder::new().name("acp-wait".to_owned());
+        match thread.spawn(wait) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                self.process.abandon(&mut lock(&child));
+                Err(error)
+            }
+        }
+    }
+
+    fn start_tasks(self: &Arc<Self>, stdout: pipe::Receiver, stderr: pipe::Receiver) {
+        let runtime = &self.runtime;
+        let stdout = runtime.spawn(Arc::clone(self).read_loop(stdout));
+        let stderr = runtime.spawn(Arc::clone(self).stderr_loop(stderr));
+        let mut tasks = vec![stdout.abort_handle(), stderr.abort_handle()];
+        for task in [
+            runtime.spawn(Arc::clone(self).supervise(stdout, stderr)),
+            runtime.spawn(Arc::clone(self).write_loop()),
+            runtime.spawn(Arc::clone(self).timer_loop()),
+        ] {
+            tasks.push(task.abort_handle());
+        }
+        *lock(&self.tasks) = tasks;
+    }
+
+    async fn read_loop(self: Arc<Self>, stdout: pipe::Receiver) {
+        let mut buffer = vec![0; READ_BUFFER];
+        // An error of read(2) on a pipe is as final as its end. Waiting for it to be readable, also where it
+        // is, lets other tasks have their turn.
+        while stdout.readable().await.is_ok() {
+            match stdout.try_read(&mut buffer) {
+                Ok(len @ 1..) => {
+                    let mut core = lock(&self.core);
+                    core.connection.handle_bytes(&buffer[..len], Instant::now());
+                    self.pump(&mut core);
+                    core.wake_streams();
+                }
+                Err(error) if is_transient(&error) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+
+    async fn stderr_loop(self: Arc<Self>, stderr: pipe::Receiver) {
+        let mut buffer = vec![0; READ_BUFFER];
+        while stderr.readable().await.is_ok() {
+            match stderr.try_read(&mut buffer) {
+                Ok(len @ 1..) => lock(&self.core).connection.handle_stderr(&buffer[..len]),
+                Err(error) if is_transient(&error) => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+        lock(&self.core).stderr_ended = true;
+    }
+
+    /// Waits for the end of the agent, and tells every caller how it ended.
+    async fn supervise(self: Arc<Self>, mut stdout: JoinHandle<()>, mut stderr: JoinHandle<()>) {
+        let exited = async { while self.exit_within(Duration::MAX).await.is_none() {} };
+        tokio::select! {
+            _ = &mut stdout => {}
+            () = exited => {
+                // Something that it started may still hold its output open, and without this every caller
+                // would wait for that.
+                if timeout(EXIT_WAIT, &mut stdout).await.is_err() {
+                    self.end_process(AgentProcess::end_now).await;
+                    stdout.abort();
+                }
+            }
+        }
+        lock(&self.core).stdout_ended = true;
+        self.changed.notify_waiters();
+        let exit = self.exit_within(EXIT_WAIT).await;
+        if exit.is_some() {
+            // What has not come by then is not in the error, and no more.
+            let _rest = timeout(STDERR_WAIT, &mut stderr).await;
+        }
+        let unexpected = {
+            let mut core = lock(&self.core);
+            let unexpected = core.connection.is_open();
+            core.connection
+                .handle_eof(exit.unwrap_or_default(), Instant::now());
+            self.pump(&mut core);
+            unexpected
+        };
+        if unexpected {
+            self.end_process(AgentProcess::end_now).await;
+        }
+        stderr.abort();
+    }
+
+    async fn write_loop(self: Arc<Self>) {
+        loop {
+            let (flushed, pipe) = {
+                let mut outbox = lock(&self.outbox);
+                (outbox.flush(), outbox.pipe().cloned())
+            };
+            match (flushed, pipe) {
+                (Flushed::Idle, _) => self.written.notified().await,
+                (Flushed::Full, Some(pipe)) => {
+                    if pipe.0.writable().await.is_err() {
+                        lock(&self.outbox).abandon();
+                        break;
+                    }
+                }
+                (Flushed::Ended | Flushed::Full, _) => return,
+                (Flushed::Broken, _) => break,
+            }
+        }
+        // An agent that reads no more can do nothing for us. If it has not exited by itself its end brings
+        // the end of its output, which tells every caller.
+        if self.exit_within(EXIT_WAIT).await.is_none() {
+            self.end_process(AgentProcess::end_now).await;
+        }
+    }
+
+    async fn timer_loop(self: Arc<Self>) {
+        loop {
+            let at = *lock(&self.alarm);
+            match at {
+                None => self.alarm_set.notified().await,
+                Some(at) if Instant::now() < at => {
+                    tokio::select! {
+                        () = sleep_until(at.into()) => {}
+                        () = self.alarm_set.notified() => {}
+                    }
+                }
+                Some(_) => {
+                    *lock(&self.alarm) = None;
+                    let mut core = lock(&self.core);
+                    core.connection.handle_timeout(Instant::now());
+                    self.pump(&mut core);
+                }
+            }
+        }
+    }
+
+    /// Asks for a look at this instant, at the latest. One that is set for earlier stays: the task then looks
+    /// once too often, which is cheaper than to wake it in every turn.
+    fn set_alarm(&self, at: Option<Instant>) {
+        let mut alarm = lock(&self.alarm);
+        if let Some(at) = at
+            && alarm.is_none_or(|set| at < set)
+        {
+            *alarm = Some(at);
+            self.alarm_set.notify_one();
+        }
+    }
+
+    /// How the process ended, if it does in time.
+    async fn exit_within(&self, limit: Duration) -> Option<ExitInfo> {
+        let exit = async {
+            loop {
+                let exited = self.exited.notified();
+                if let Some(exit) = self.process.exit() {
+                    return exit;
+                }
+                exited.await;
+            }
+        };
+        // A wait of ages is more than some clocks can say.
+        timeout(limit.min(Duration::from_secs(3600)), exit)
+            .await
+            .ok()
+    }
+
+    /// Ends the process on a thread that may wait.
+    async fn end_process(
+        self: &Arc<Self>,
+        end: impl FnOnce(&AgentProcess) -> bool + Send + 'static,
+    ) {
+        let shared = Arc::clone(self);
+        let ended = self.runtime.spawn_blocking(move || end(&shared.process));
+        if ended.await.is_err() {
+            // A runtime that shuts down takes no work any more.
+            self.process.kill();
+        }
+    }
+}
+
+fn is_transient(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}

@@ -1,0 +1,242 @@
+//! What is tokio's own about its driver, over real pipes. The rest it has in common with the blocking one, and
+//! every transcript is played to it as the port `rust-tokio`.
+
+#![cfg(target_os = "linux")]
+
+mod scripts;
+
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use acp_core::tokio::{AcpAgent, load_acp};
+use acp_core::{
+    GenerateRequest, LoadOptions, PermissionDecision, PermissionPolicy, TurnEvent, TurnOptions,
+};
+use scripts::{ANSWER_ALL, HANDSHAKE, is_running, pid_in, script, wait_for};
+
+fn hi() -> GenerateRequest {
+    GenerateRequest::user("hi")
+}
+
+/// Polls a future once, so that it has begun, and drops it.
+async fn begin_and_drop(future: impl Future) {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        assert!(future.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_turn_whose_future_is_dropped_is_cancelled_and_the_process_stays_warm() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    let cancelled = r#"
+read -r _; read -r cancel; printf '%s\n' "$cancel" > $SEEN
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}'; read -r _
+echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"next"}}}}'
+echo '{"jsonrpc":"2.0","id":4,"result":{"stopReason":"end_turn"}}'; cat > /dev/null"#;
+    let options = script(&[HANDSHAKE, cancelled]).env("SEEN", &seen);
+    let model = load_acp(options).await.unwrap();
+    let process = model.agent().process_id();
+    let request = hi();
+    begin_and_drop(model.generate(&request)).await;
+    assert_eq!(model.generate(&hi()).await.unwrap().content, "next");
+    assert_eq!(model.agent().process_id(), process);
+    let line = std::fs::read_to_string(&seen).unwrap();
+    assert!(line.contains("session/cancel"), "{line}");
+    model.close().await;
+}
+
+/// A thought, text, a tool call, a permission, usage and text again, then the end.
+const EVENTFUL: &str = r#"
+update() { echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":'"$1"'}}'; }
+read -r _
+update '{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"hm"}}'
+update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}'
+update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"b"}}'
+update '{"sessionUpdate":"tool_call","toolCallId":"t1","title":"look","status":"pending"}'
+echo '{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t1"},"options":[{"optionId":"n","name":"No","kind":"reject_once"}]}}'
+read -r _
+update '{"sessionUpdate":"tool_call_update","toolCallId":"t1","status":"failed"}'
+update '{"sessionUpdate":"plan","entries":[]}'
+update '{"sessionUpdate":"usage_update","used":5,"size":10}'
+update '{"sessionUpdate":"from_the_future"}'
+update '{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"c"}}'
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; cat > /dev/null"#;
+
+/// An event in a word; text that came at once or bit by bit is the same.
+fn word(event: &TurnEvent) -> String {
+    match event {
+        TurnEvent::Text(text) => text.clone(),
+        TurnEvent::Thought(text) => format!(" thought {text} "),
+        TurnEvent::ToolCall(update) => format!(" tool {} ", update["status"]),
+        TurnEvent::Plan(_) => " plan ".to_owned(),
+        TurnEvent::Usage(update) => format!(" usage {} ", update["used"]),
+        TurnEvent::PermissionAsked(request) => format!(" asked {} ", request.options[0].option_id),
+        TurnEvent::PermissionAnswered(_, decision) => format!(" answered {decision:?} "),
+        other => panic!("{other:?}"),
+    }
+}
+
+const WORDS: &str = " thought hm ab tool \"pending\"  asked n  answered Select(\"n\")  tool \"failed\"  \
+                     plan  usage 5 c";
+
+#[tokio::test]
+async fn what_happens_within_a_turn_is_told_in_order() {
+    let options = || script(&[HANDSHAKE, EVENTFUL]).permission(PermissionPolicy::Reject);
+    let model = load_acp(options()).await.unwrap();
+    let turn_options = model.main_lane().turn_options().events(true);
+    let mut turn = model.start(&hi(), turn_options).await.unwrap();
+    let mut words = String::new();
+    while let Some(event) = turn.next_event().await {
+        words += &word(&event);
+    }
+    assert_eq!(words, WORDS);
+    assert!(turn.next_event().await.is_none());
+    assert_eq!(turn.await.unwrap().content, "abc");
+    model.close().await;
+
+    // The blocking driver tells the same.
+    let model = acp_core::load_acp(options()).unwrap();
+    let turn = model.start(&hi(), turn_options).unwrap();
+    let mut words = String::new();
+    let answer = turn.wait_with_events(|event| words += &word(&event));
+    assert_eq!((&*words, &*answer.unwrap().content), (WORDS, "abc"));
+}
+
+#[tokio::test]
+async fn without_the_option_there_is_nothing_to_tell() {
+    let options = script(&[HANDSHAKE, EVENTFUL]).permission(PermissionPolicy::Reject);
+    let model = load_acp(options).await.unwrap();
+    let mut turn = model.start(&hi(), TurnOptions::default()).await.unwrap();
+    assert!(turn.next_event().await.is_none());
+    assert_eq!(turn.await.unwrap().content, "abc");
+    model.close().await;
+}
+
+const ASK: &str = r#"
+read -r _
+echo '{"jsonrpc":"2.0","id":"a","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":[{"optionId":"y","name":"y","kind":"allow_once"},{"optionId":"n","name":"n","kind":"reject_once"}]}}'
+read -r answer; case $answer in *'"y"'*) t=allowed;; *'"n"'*) t=refused;; *) t=cancelled;; esac
+echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$t'"}}}}'
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; cat > /dev/null"#;
+
+#[tokio::test]
+async fn a_host_may_await_before_it_decides() {
+    let ask = async |options: LoadOptions| {
+        let model = load_acp(options.permission_timeout(Duration::from_millis(200)));
+        let model = model.await.unwrap();
+        let content = model.generate(&hi()).await.unwrap().content;
+        model.close().await;
+        content
+    };
+    let select = |id: &str| PermissionDecision::Select(id.to_owned());
+    let agent = || script(&[HANDSHAKE, ASK]);
+    let awaits = agent().ask_permission_async(move |_| async move {
+        tokio::task::yield_now().await;
+        select("y")
+    });
+    assert_eq!(ask(awaits).await, "allowed");
+    let blocks = agent().ask_permission(move |_| select("y"));
+    assert_eq!(ask(blocks).await, "allowed");
+    let panics = agent().ask_permission_async(|_| async { panic!("the host's own fault") });
+    assert_eq!(ask(panics).await, "refused");
+    let never = agent().ask_permission_async(|_| pending());
+    assert_eq!(ask(never).await, "refused");
+
+    // The blocking driver cannot run it, and says so before it starts anything.
+    let options = agent().ask_permission_async(|_| pending());
+    let error = acp_core::load_acp(options).unwrap_err();
+    assert_eq!(error.kind(), "invalid_options");
+}
+
+#[tokio::test]
+async fn an_agent_that_is_dropped_is_gone_soon() {
+    let directory = tempfile::tempdir().unwrap();
+    let pid = directory.path().join("pid");
+    // One that ends by neither the end of its input nor SIGTERM.
+    let stubborn = "trap '' TERM; echo $$ > $PID_FILE; while :; do sleep 0.05; done";
+    let options = script(&[HANDSHAKE, stubborn]).env("PID_FILE", &pid);
+    let agent = AcpAgent::start(options).await.unwrap();
+    let _lane = agent.lane().await.unwrap();
+    let pid = tokio::task::spawn_blocking(move || pid_in(&pid))
+        .await
+        .unwrap();
+    assert!(is_running(pid));
+    drop(agent);
+    let gone = move || wait_for("the end of the agent", || (!is_running(pid)).then_some(()));
+    tokio::task::spawn_blocking(gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_load_that_fails_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let pid = directory.path().join("pid");
+    let wrong = r#"echo $$ > $PID_FILE; read -r _
+echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":7}}'; cat > /dev/null; sleep 100"#;
+    let error = load_acp(script(&[wrong]).env("PID_FILE", &pid))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), "protocol_version");
+    assert!(!is_running(pid_in(&pid)));
+}
+
+#[tokio::test]
+async fn a_lane_that_nobody_waits_for_any_more_is_given_up() {
+    let hangs = r#"read -r _; read -r _; cat > /dev/null"#;
+    let agent = AcpAgent::start(script(&[
+        r#"read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}';"#,
+        hangs,
+    ]));
+    let agent = agent.await.unwrap();
+    begin_and_drop(agent.lane()).await;
+    agent.close().await;
+    assert!(!agent.is_alive());
+}
+
+#[test]
+fn outside_of_a_runtime_nothing_is_started() {
+    let error = AcpAgent::spawn(script(&[HANDSHAKE])).unwrap_err();
+    assert_eq!(error.kind(), "spawn_failed");
+    assert!(error.to_string().contains("runtime"), "{error}");
+}
+
+/// One task that talks without end does not keep others from their turn, on one thread.
+#[tokio::test]
+async fn a_flood_leaves_others_their_turn() {
+    let flood = r#"read -r _; exec yes '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"x"}}}}'"#;
+    let loud = load_acp(script(&[HANDSHAKE, flood])).await.unwrap();
+    let quiet = load_acp(script(&[HANDSHAKE, ANSWER_ALL])).await.unwrap();
+    let turn = loud.start(&hi(), TurnOptions::default()).await.unwrap();
+    for _ in 0..20 {
+        assert_eq!(quiet.generate(&hi()).await.unwrap().content, "ok");
+    }
+    drop(turn);
+    loud.close().await;
+    quiet.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_tasks_share_a_model() {
+    let models: Vec<_> = (0..8)
+        .map(|_| tokio::spawn(load_acp(script(&[HANDSHAKE, ANSWER_ALL]))))
+        .collect();
+    for model in models {
+        let model = Arc::new(model.await.unwrap().unwrap());
+        let turns: Vec<_> = (0..16)
+            .map(|_| {
+                let model = Arc::clone(&model);
+                tokio::spawn(async move { model.generate(&hi()).await.unwrap().content })
+            })
+            .collect();
+        for turn in turns {
+            assert_eq!(turn.await.unwrap(), "ok");
+        }
+        model.close().await;
+    }
+}
