@@ -77,9 +77,12 @@ pub(super) fn measure(
     let interrupts = Interrupts::watch().map_err(Failure::signals)?;
     let command = AgentCommand::find(&args.start)?;
     spinner.message(format!("starting {}", command.name));
-    let mut agent = Measurement::start(&command, args, states, &interrupts)?;
+    let options = command.options(&args.start, Some(&args.turn));
+    let mut agent = Measurement::start(options, states, &interrupts)?;
     measured.agent.implementation = agent.implementation();
-    let mut demo = Measurement::start(&AgentCommand::demo()?, args, states, &interrupts)?;
+    // What is asked of the agent's turns, such as a mode, the demo agent does not know.
+    let options = AgentCommand::demo()?.options(&args.start, None);
+    let mut demo = Measurement::start(options, states, &interrupts)?;
     measured.demo.implementation = demo.implementation();
 
     for size in sizes(args) {
@@ -128,12 +131,10 @@ struct Conversation {
 impl Measurement {
     /// Starts the processes that stay warm.
     fn start(
-        command: &AgentCommand,
-        args: &Bench,
+        options: LoadOptions,
         states: &[State],
         interrupts: &Interrupts,
     ) -> Result<Self, Failure> {
-        let options = command.options(&args.start, Some(&args.turn));
         let mut warm = Vec::new();
         for &state in states {
             let running = Running::spawn(options.clone().state(state.into()), interrupts.clone())?;

@@ -8,12 +8,13 @@ use acp_fake_server::agents::Builtin;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Running, Script, Test, acp, acp_with, builtin, run, until};
+use crate::support::{READY, Running, Script, Test, acp, acp_with, builtin, run, until};
 
 pub(crate) const TESTS: &[Test] = &[
     ("bench::table", table),
     ("bench::json_and_chart", json_and_chart),
     ("bench::policies", policies),
+    ("bench::mode_of_the_agent", mode_of_the_agent),
     (
         "bench::what_was_measured_before_a_failure",
         what_was_measured_before_a_failure,
@@ -140,6 +141,29 @@ fn policies() {
             assert_eq!(states, all);
         }
     }
+}
+
+fn mode_of_the_agent() {
+    let prompt = |id: u32| {
+        format!(
+            r#"
+{{"want":"session/prompt","as":"prompt{id}"}}
+{{"say":"ok"}}
+{{"reply":"prompt{id}","result":{{"stopReason":"end_turn"}}}}
+"#
+        )
+    };
+    let mode = r#"
+{"want":"session/set_mode","params":{"sessionId":"s1","modeId":"ask"},"as":"mode"}
+{"reply":"mode","result":{}}
+"#;
+    let script = Script::new(&[READY, mode, &prompt(1), &prompt(2)]);
+    let args = ["bench", "--mode=ask", "--turns=1", "--sizes=17"];
+    let args = [&args[..], &["--state=full-request"]].concat();
+    let ended = run(&mut acp_with(&script, &args));
+    // The demo agent has no modes, and is asked for none.
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    has(&ended.stdout, &["agent  scripted 2.1", "demo agent, cold"]);
 }
 
 /// An agent that answers one prompt and refuses the second in its session.
