@@ -100,6 +100,22 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! What happens within a turn, for a host that shows it:
+//!
+//! ```no_run
+//! # use acp_core::{GenerateRequest, LoadOptions, TurnEvent, load_acp};
+//! # let model = load_acp(LoadOptions::new(["gemini", "--acp"]))?;
+//! let options = model.main_lane().turn_options().events(true);
+//! let answer = model.start(&GenerateRequest::user("Tidy up."), options)?.wait_with_events(|event| match event {
+//!     TurnEvent::Text(text) => print!("{text}"),
+//!     TurnEvent::ToolCall(update) => eprintln!("{} {}", update["title"], update["status"]),
+//!     _ => {}
+//! })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! On tokio, with the feature `tokio`: the module `tokio` has the same calls as `async` ones.
+//!
 //! Every error has a [`kind`](GenerateError::kind), one for each thing a caller can do about it, and
 //! serializes as a JSON object with the fields of `spec/errors.md`.
 //!
