@@ -107,7 +107,7 @@ impl Pattern {
     fn visit<'a>(&'a self, see: &mut impl FnMut(&'a Kind)) {
         see(&self.kind);
         match &self.kind {
-            Kind::Contains { item, .. } => item.visit(see),
+            Kind::Contains { item, .. } | Kind::Json(item) => item.visit(see),
             Kind::OneOf(options) | Kind::Array(options) => {
                 for option in options {
                     option.visit(see);
@@ -164,6 +164,11 @@ impl Pattern {
                     first_match(std::slice::from_ref(&**item), items, path, captures)
                 }
                 _ => false,
+            },
+            Kind::Json(pattern) => match &*json_in(value) {
+                // With one there is no doubt about what was meant, so the difference is within it.
+                [only] => return pattern.descend(Some(only), path, captures),
+                several => first_match(std::slice::from_ref(&**pattern), several, path, captures),
             },
             Kind::OneOf(options) => {
                 first_match(options, std::slice::from_ref(value), path, captures)
@@ -282,6 +287,7 @@ enum Kind {
         text: Option<String>,
         item: Box<Pattern>,
     },
+    Json(Box<Pattern>),
     OneOf(Vec<Pattern>),
     Exact(Value),
     Cap(String),
@@ -349,6 +355,7 @@ impl Kind {
                 };
                 Kind::Contains { text, item }
             }
+            "$json" => Kind::Json(Box::new(Pattern::compile_at(argument, path)?)),
             "$oneof" => match argument.as_array() {
                 Some(options) if !options.is_empty() => Kind::OneOf(compile_all(options, path)?),
                 _ => return Err(format!("{path}: \"$oneof\" needs a list of patterns")),
@@ -389,6 +396,18 @@ impl fmt::Display for Path<'_> {
 fn compile_all(sources: &[Value], path: &Path<'_>) -> Result<Vec<Pattern>, String> {
     let compile = |(index, source)| Pattern::compile_at(source, &Path::Index(path, index));
     sources.iter().enumerate().map(compile).collect()
+}
+
+/// What a string holds as JSON: all of it, or else each of its lines that is an object or an array.
+fn json_in(value: &Value) -> Vec<Value> {
+    let text = value.as_str().unwrap_or_default();
+    if let Ok(whole) = serde_json::from_str(text) {
+        return vec![whole];
+    }
+    let lines = text.lines().filter(|line| line.starts_with(['{', '[']));
+    lines
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect()
 }
 
 /// Whether one of the patterns matches one of the values; captures come from the first pair that does.

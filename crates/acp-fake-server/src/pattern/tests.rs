@@ -211,6 +211,40 @@ fn a_difference_names_the_place() {
 }
 
 #[test]
+fn a_string_may_be_or_hold_json() {
+    let pattern = json!({"$json": {"a": 1, "b": "$absent"}});
+    for text in [
+        "{\"a\": 1}",
+        "{\n\"a\": 1\n}",
+        "in words\n{\"a\":1}\nand more",
+        "{broken\n{\"a\":2}\n{\"a\":1,\"c\":[]}",
+    ] {
+        check(pattern.clone(), json!(text)).unwrap();
+    }
+    for value in [
+        json!("{\"a\": 1, \"b\": null}"),
+        json!("{\"a\": 2}"),
+        json!("words {\"a\": 1}"),
+        json!("{\"a\": 2}\n{\"a\": 3}"),
+        json!("1\n2"),
+        json!(""),
+        json!({"a": 1}),
+        json!(null),
+    ] {
+        assert!(check(pattern.clone(), value.clone()).is_err(), "{value}");
+    }
+    // All of it may be any value, a line only an object or an array.
+    check(json!({"$json": 1}), json!("1")).unwrap();
+    check(json!({"$json": [2]}), json!("words\n[2]")).unwrap();
+    assert!(check(json!({"$json": 1}), json!("words\n1")).is_err());
+    let difference = check(pattern, json!("words\n{\"a\":2}")).unwrap_err();
+    assert_eq!(
+        (&*difference.path, &*difference.want, &*difference.got),
+        ("$.a", "1", "2")
+    );
+}
+
+#[test]
 fn a_wrong_pattern_does_not_compile() {
     for (pattern, message) in [
         (json!("$strin"), "unknown wildcard"),
@@ -220,6 +254,7 @@ fn a_wrong_pattern_does_not_compile() {
         (json!({"$oneof": []}), "needs a list"),
         (json!({"$oneof": "a"}), "needs a list"),
         (json!({"$cap": 1}), "needs a string"),
+        (json!({"$json": {"a": "$nope"}}), "unknown wildcard"),
         (json!({"$not": 1}), "unknown operator"),
         (json!({"$re": "a", "b": 1}), "only member"),
     ] {
@@ -259,17 +294,18 @@ fn names_are_found_at_any_depth() {
             "items": [{kind: "b"}],
             "one": {"$oneof": ["x", {kind: "c"}]},
             "contains": {"$contains": {kind: "d"}},
+            "json": {"$json": {kind: "e"}},
         })
     };
     let captures = Pattern::compile(&named("$cap")).unwrap();
     let mut names = captures.captures();
     names.sort_unstable();
-    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
     assert_eq!(captures.references(), [""; 0]);
     let references = Pattern::compile(&named("$ref")).unwrap();
     let mut names = references.references();
     names.sort_unstable();
-    assert_eq!(names, ["a", "b", "c", "d"]);
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
     assert_eq!(references.captures(), [""; 0]);
 }
 
