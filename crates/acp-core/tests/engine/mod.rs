@@ -5,13 +5,14 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use acp_core::{
-    ChoicePolicy, Connection, ConnectionOptions, Event, ExitInfo, GenerateError, GenerateRequest,
-    GenerateResponse, LaneId, MessageSpan, Output, PermissionDecision, PermissionId,
-    PermissionPolicy, Settle, StatePolicy, TurnId, TurnOptions,
+    ChoicePolicy, ConfigValue, Connection, ConnectionOptions, Event, ExitInfo, GenerateError,
+    GenerateRequest, GenerateResponse, LaneId, McpServer, MessageSpan, Output, PermissionDecision,
+    PermissionId, PermissionPolicy, Resume, Settle, StatePolicy, TurnId, TurnOptions,
 };
 use acp_fake_server::control::{Command, Signal};
 use acp_fake_server::fixture::Verb;
 use acp_fake_server::{Action, Fixture, Input, Outcome, Player, Role};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// More actions than any transcript has: beyond it both sides only answer each other.
@@ -184,6 +185,17 @@ impl Rig {
         );
         limit(args, "startup_timeout_ms", &mut options.startup_timeout);
         limit(args, "cancel_grace_ms", &mut options.cancel_grace);
+        if let Some(most) = args["max_repairs"].as_u64() {
+            options.max_repairs = u32::try_from(most).map_err(|error| error.to_string())?;
+        }
+        options.native_tools = args["native_tools"] == true;
+        session_options(&mut options, args)?;
+        if let Err(error) = options.check() {
+            // What `load_acp` does: nothing is started.
+            let value = serde_json::to_value(&error).expect("a report");
+            self.returned(&label, Outcome::Err(value));
+            return Ok(());
+        }
         self.turn_options = turn_options(TurnOptions::default(), args)
             .allow_empty(args["allow_empty_turn"].as_bool().unwrap_or(false));
         let mut connection = Connection::new(options, self.now);
@@ -198,9 +210,7 @@ impl Rig {
     }
 
     fn generate(&mut self, label: String, args: &Value) -> Result<(), String> {
-        let messages = args["messages"].clone();
-        let request: GenerateRequest = serde_json::from_value(json!({ "messages": messages }))
-            .map_err(|error| error.to_string())?;
+        let request = GenerateRequest::deserialize(args).map_err(|error| error.to_string())?;
         let lane = args["lane"].as_str().unwrap_or("main");
         let (Some(connection), Some(&lane)) = (&mut self.connection, self.lanes.get(lane)) else {
             self.returned(&label, closed());
@@ -293,6 +303,8 @@ impl Rig {
                         "usage": response.usage,
                         "dropped": response.dropped,
                         "messages": messages(&response),
+                        "tool_calls": response.tool_calls,
+                        "repairs": response.repairs.len(),
                     })),
                     Err(error) => failed(&error),
                 };
@@ -355,6 +367,33 @@ impl Rig {
     fn returned(&mut self, label: &str, outcome: Outcome) {
         self.player.handle(Input::Returned { label, outcome });
     }
+}
+
+/// What every session is given, and which one goes on.
+fn session_options(options: &mut ConnectionOptions, args: &Value) -> Result<(), String> {
+    let list = |name: &str| args[name].as_array().into_iter().flatten();
+    for option in list("config_options") {
+        let value = match option["value"].as_bool() {
+            Some(on) => ConfigValue::Bool(on),
+            None => ConfigValue::Id(text(option, "value")),
+        };
+        options.config_options.push((text(option, "id"), value));
+    }
+    for server in list("mcp_servers") {
+        options.mcp_servers.push(McpServer::from_value(server)?);
+    }
+    let directories = list("additional_directories").filter_map(Value::as_str);
+    options
+        .additional_directories
+        .extend(directories.map(str::to_owned));
+    let resume = &args["resume_session"];
+    if let Some(id) = resume["session_id"].as_str() {
+        options.resume = Some(match resume["required"] == true {
+            true => Resume::required(id),
+            false => Resume::or_new(id),
+        });
+    }
+    Ok(())
 }
 
 fn messages(response: &GenerateResponse) -> Vec<Value> {
