@@ -5,6 +5,7 @@
 
 mod agent;
 mod handshake;
+mod history;
 mod requests;
 mod state;
 mod turns;
@@ -19,8 +20,10 @@ use crate::mutant::{Mutant, broken};
 use crate::options::Options;
 use crate::output::Output;
 use crate::process::Process;
+use crate::tools::has_images;
 use crate::turn::{Failure, Reply, Turn, fields};
 use crate::{fail, succeed};
+use history::History;
 use requests::Asked;
 use state::Spare;
 
@@ -38,6 +41,7 @@ pub struct Client {
     initialized: bool,
     /// Whether the agent has `session/close`.
     closes_sessions: bool,
+    takes_images: bool,
     authenticated: bool,
     /// Whether the first lane has been open.
     ready: bool,
@@ -49,6 +53,8 @@ pub struct Client {
     unclosed: usize,
     /// The last message, unless it was a copy.
     last: Option<Message>,
+    /// Whether a turn was with tools or a response format.
+    had_form: bool,
     /// Whether text has come after the answer to its prompt.
     was_late: bool,
     /// Whether the agent has sent a message, and what it wrote before it did.
@@ -74,7 +80,7 @@ struct Lane {
     /// Whether this session has had a turn.
     used: bool,
     /// What this session was sent and has answered, while that is known.
-    history: Option<Vec<Value>>,
+    history: Option<History>,
     spare: Spare,
 }
 
@@ -120,12 +126,14 @@ impl Client {
             logins: Vec::new(),
             initialized: false,
             closes_sessions: false,
+            takes_images: false,
             authenticated: false,
             ready: false,
             asked: Vec::new(),
             given_up: HashSet::new(),
             unclosed: 0,
             last: None,
+            had_form: false,
             was_late: false,
             heard: false,
             noise: String::new(),
@@ -197,6 +205,10 @@ impl Client {
             let message = json!({"message": format!("there is no lane {name}")});
             return fail(&turn.seq, ("invalid_request", fields(message)));
         };
+        if turn.form.is_some() && !self.takes_images && has_images(&turn.messages) {
+            let message = json!({"message": "the agent does not take images"});
+            return fail(&turn.seq, ("invalid_request", fields(message)));
+        }
         if !broken(Mutant::WaitingIsFree) {
             turn.ends_at = turn.deadline.map(|limit| Instant::now() + limit);
         }

@@ -12,6 +12,8 @@ mod output;
 mod permission;
 mod process;
 mod prompt;
+mod reply;
+mod tools;
 mod turn;
 
 use std::io::{BufRead, Write};
@@ -26,6 +28,7 @@ use client::Client;
 use mutant::{Mutant, broken};
 use options::{Options, limit};
 use process::{Process, Program};
+use tools::{extras, form};
 use turn::{Failure, Turn, fields};
 
 /// What the one thread that does the work waits for.
@@ -69,6 +72,7 @@ const CAPABILITIES: &[&str] = &[
     "model_source",
     "state",
     "max_given_up_sessions",
+    "tools",
 ];
 
 fn main() -> ExitCode {
@@ -183,9 +187,14 @@ impl Driver {
                 }
             }
             ("generate", Some(client)) => {
+                let messages = list(&args["messages"]).to_vec();
+                let extras = extras(args);
                 let turn = Turn {
                     seq,
-                    messages: list(&args["messages"]).to_vec(),
+                    form: form(&messages, &extras),
+                    messages,
+                    extras,
+                    repairs: 0,
                     deadline: limit(args, "deadline_ms").unwrap_or(client.options.deadline),
                     idle_timeout: limit(args, "idle_timeout_ms")
                         .unwrap_or(client.options.idle_timeout),

@@ -12,6 +12,9 @@ use crate::turn::fields;
 /// How long a cancelled turn may go on before its session is given up.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
+/// How often a reply with a fault is asked for once more.
+const MAX_REPAIRS: u64 = 2;
+
 /// How long the host may think about a permission.
 const PERMISSION_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -39,6 +42,10 @@ pub struct Options {
     /// Whether the next session is opened ahead.
     pub spare: bool,
     pub max_given_up_sessions: Option<usize>,
+    /// How often a reply that is not in the form that was asked for is asked for once more.
+    pub max_repairs: u64,
+    /// Whether the agent may use its own tools in a turn with those of the host.
+    pub native_tools: bool,
 }
 
 /// What of a request goes out, and into which session.
@@ -103,6 +110,8 @@ impl Options {
             max_given_up_sessions: args["max_given_up_sessions"]
                 .as_u64()
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+            max_repairs: args["max_repairs"].as_u64().unwrap_or(MAX_REPAIRS),
+            native_tools: args["native_tools"] == true,
         }
     }
 }

@@ -73,6 +73,12 @@ impl Output {
         }
     }
 
+    /// Begins the text anew. What was left out stays counted.
+    pub fn clear_text(&mut self) {
+        self.messages.clear();
+        self.open_tools.clear();
+    }
+
     pub fn messages(&self) -> Value {
         let message = |one: &Message| json!({"message_id": one.id, "text": join_halves(&one.text)});
         self.messages.iter().map(message).collect()

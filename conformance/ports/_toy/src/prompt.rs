@@ -1,23 +1,35 @@
 //! The text of a prompt.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::mutant::{Mutant, broken};
+use crate::tools;
+use crate::turn::Turn;
 
-/// The text of the prompt for a request: every message, then the line that names the current one.
-pub fn render(messages: &[Value]) -> String {
-    let (mut lines, question) = read(messages);
-    if let Some(question) = question
-        && !broken(Mutant::NoMarker)
-    {
+/// The prompt for a whole request: every message, then, where it is to be marked, the line that names the
+/// current one.
+pub fn whole(turn: &Turn, marked: bool) -> Vec<Value> {
+    let (mut lines, question) = read(&turn.messages);
+    let question = question.filter(|_| marked && !broken(Mutant::NoMarker));
+    if turn.form.is_some() {
+        return tools::whole(&turn.messages, &turn.extras, question.as_deref());
+    }
+    if let Some(question) = question {
         lines.push(format!("SUPERSEDES-ALL-PRIOR: {question}"));
     }
-    lines.join("\n")
+    text(&lines.join("\n"))
 }
 
-/// Messages alone.
-pub fn lines(messages: &[Value]) -> String {
-    read(messages).0.join("\n")
+/// The prompt for these messages of a request alone.
+pub fn rest(turn: &Turn, messages: &[Value]) -> Vec<Value> {
+    if turn.form.is_some() {
+        return tools::rest(messages, &turn.extras);
+    }
+    text(&read(messages).0.join("\n"))
+}
+
+fn text(text: &str) -> Vec<Value> {
+    vec![json!({"type": "text", "text": text})]
 }
 
 /// A line for each message, and the current question.

@@ -6,11 +6,19 @@ use serde_json::{Map, Value, json};
 
 use crate::mutant::{Mutant, broken};
 use crate::output::Output;
+use crate::reply::{Form, Said};
+use crate::tools::Extras;
 
 /// One `generate`, from the call to its answer.
 pub struct Turn {
     pub seq: Value,
     pub messages: Vec<Value>,
+    /// What the request has beside them.
+    pub extras: Extras,
+    /// What the reply is to be, where that is more than text.
+    pub form: Option<Form>,
+    /// How often it was asked for once more.
+    pub repairs: u64,
     pub deadline: Option<Duration>,
     pub idle_timeout: Option<Duration>,
     pub ends_at: Option<Instant>,
@@ -91,12 +99,40 @@ pub fn settle(
     } else {
         &text
     };
-    Ok(json!({
+    let mut answer = json!({
         "content": text,
         "messages": output.messages(),
         "stop_reason": reason,
         "dropped": output.dropped(),
-    }))
+    });
+    if let Some(said) = said(turn, text) {
+        let said = said.map_err(|fault| {
+            let repairs = turn.repairs;
+            let found = json!({"fault": fault, "repairs": repairs});
+            ("malformed_reply", fields(found))
+        })?;
+        if !said.is_plain {
+            answer["messages"] = json!([]);
+        }
+        answer["content"] = said.content.into();
+        answer["tool_calls"] = said.calls.into();
+        answer["repairs"] = match broken(Mutant::RepairsNotCounted) {
+            true => json!(0),
+            false => json!(turn.repairs),
+        };
+    }
+    Ok(answer)
+}
+
+/// Whether the reply so far is not what was asked for.
+pub fn has_fault(turn: &Turn, output: &Output) -> bool {
+    said(turn, &output.text()).is_some_and(|said| said.is_err())
+}
+
+/// What a reply says that was to be more than text. Nothing at all is no reply.
+fn said(turn: &Turn, text: &str) -> Option<Result<Said, String>> {
+    let form = turn.form.as_ref().filter(|_| !text.is_empty())?;
+    Some(form.read(text))
 }
 
 /// An error answer of the agent, kept as it is.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::history::History;
 use super::{Client, Pending};
 use crate::mutant::{Mutant, broken};
 use crate::options::State;
@@ -46,6 +47,7 @@ impl Client {
         }
         self.closes_sessions = capabilities["sessionCapabilities"]["close"].is_object()
             || broken(Mutant::ClosesUnasked);
+        self.takes_images = capabilities["promptCapabilities"]["image"] == true;
         self.initialized = true;
         if broken(Mutant::AuthenticatesUnasked)
             && let Some(method) = &self.options.authenticate
@@ -111,7 +113,7 @@ impl Client {
         };
         let reopened = opened.session.is_none() && self.ready;
         opened.session = Some(session.clone());
-        opened.history = Some(Vec::new());
+        opened.history = Some(History::default());
         let Some(mode) = self.options.mode.clone() else {
             return self.lane_opened(lane);
         };

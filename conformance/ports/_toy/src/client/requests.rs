@@ -133,6 +133,14 @@ impl Client {
         {
             return Some(outcome(None));
         }
+        let with_form = turn.is_some_and(|turn| turn.form.is_some());
+        let last_had_form = broken(Mutant::NativeRefusalLasts) && self.had_form;
+        let native = self.options.native_tools && !broken(Mutant::NativeToolsIgnored)
+            || broken(Mutant::NativeToolsAllowed);
+        if (with_form || last_had_form) && !native {
+            let option = choose(Policy::Reject, self.options.choices, options);
+            return Some(outcome(option));
+        }
         let policy = self.options.policy;
         if policy != Policy::Ask || broken(Mutant::PolicyIgnored) {
             return Some(outcome(choose(policy, self.options.choices, options)));

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::history::History;
 use super::{Client, Opening, Pending};
 use crate::mutant::{Mutant, broken};
 use crate::options::State;
-use crate::prompt::{lines, render};
+use crate::prompt::{rest, whole};
 use crate::turn::{Reply, Turn};
 
 /// The session that a lane will need next.
@@ -20,35 +21,32 @@ pub(super) enum Spare {
 
 impl Client {
     /// The prompt of the lane's next turn. `None` while its session has to be opened first.
-    pub(super) fn prompt_of_next(&mut self, name: &str) -> Option<String> {
+    pub(super) fn prompt_of_next(&mut self, name: &str) -> Option<Vec<Value>> {
         let lane = self.lanes.get_mut(name)?;
-        let messages = &lane.waiting.front()?.messages;
+        let turn = lane.waiting.front_mut()?;
         if self.options.state == State::Full {
-            return lane.session.is_some().then(|| render(messages));
+            return lane.session.is_some().then(|| whole(turn, true));
         }
-        let marked = broken(Mutant::FreshSessionMarked);
-        let full = if marked {
-            render(messages)
-        } else {
-            lines(messages)
-        };
+        let full = whole(turn, broken(Mutant::FreshSessionMarked));
         if lane.session.is_some()
             && let Some(seen) = &lane.history
         {
-            if seen.is_empty() {
+            if seen.messages.is_empty() {
                 return Some(full);
             }
             let delta = self.options.state == State::Delta || broken(Mutant::FreshSessionReused);
-            if delta && is_seen(seen, messages) {
-                let unseen = messages.get(seen.len()..).unwrap_or_default();
+            if delta && let Some(unseen) = seen.unseen(&turn.messages, &turn.extras) {
+                let prompt = rest(turn, &unseen);
+                // From here on the turn is what the session knows of it.
+                turn.messages = [&*seen.messages, &*unseen].concat();
                 return Some(if broken(Mutant::DeltaIsFull) {
                     full
                 } else {
-                    lines(unseen)
+                    prompt
                 });
             }
         } else if lane.session.is_some() && broken(Mutant::DeltaAfterFailure) {
-            return Some(lines(messages.last().map(std::slice::from_ref)?));
+            return Some(rest(turn, turn.messages.last().map(std::slice::from_ref)?));
         }
         if let Some(old) = lane.session.take() {
             (lane.outside_turn, lane.used) = (0, false);
@@ -59,7 +57,7 @@ impl Client {
             Spare::Open(session) => {
                 lane.session = Some(std::mem::take(session));
                 lane.spare = Spare::None;
-                lane.history = Some(Vec::new());
+                lane.history = Some(History::default());
                 Some(full)
             }
             Spare::Opening(wanted) => {
@@ -98,10 +96,20 @@ impl Client {
         if state == State::Full {
             return;
         }
-        lane.history = answer.map(|answer| {
-            let mut seen = turn.messages.clone();
-            seen.push(json!({"role": "assistant", "content": answer["content"]}));
-            seen
+        // What was sent to have a reply repaired is in no request.
+        let known = answer.filter(|_| turn.repairs == 0 || broken(Mutant::DeltaAfterRepair));
+        lane.history = known.map(|answer| {
+            let mut said = json!({"role": "assistant", "content": answer["content"]});
+            if let Some(calls @ [_, ..]) = answer["tool_calls"].as_array().map(Vec::as_slice) {
+                said["tool_calls"] = calls.into();
+                if said["content"] == "" {
+                    said["content"] = Value::Null;
+                }
+            }
+            let mut messages = turn.messages.clone();
+            messages.push(said);
+            let extras = turn.extras.clone();
+            History { messages, extras }
         });
         let idle = lane.waiting.is_empty() && lane.session.is_some();
         if idle
@@ -134,7 +142,7 @@ impl Client {
         {
             // The old one is of no use any more.
             lane.spare = Spare::None;
-            lane.history = Some(Vec::new());
+            lane.history = Some(History::default());
             (lane.outside_turn, lane.used) = (0, false);
             self.let_go(old);
         }
@@ -161,17 +169,4 @@ impl Client {
         }
         self.new_session(name);
     }
-}
-
-/// Whether a request begins with all that the session holds, and goes on.
-fn is_seen(seen: &[Value], messages: &[Value]) -> bool {
-    if messages.len() <= seen.len() {
-        return broken(Mutant::DeltaOfRetry) && !messages.is_empty();
-    }
-    let differs = |(index, (a, b)): (usize, (&Value, &Value))| {
-        let unseen_edit = broken(Mutant::DeltaTrustsAnswer) && a["role"] == "assistant"
-            || broken(Mutant::DeltaTrustsQuestions) && a["role"] == "user" && index > 0;
-        a != b && !unseen_edit
-    };
-    broken(Mutant::DeltaUnverified) || !seen.iter().zip(messages).enumerate().any(differs)
 }

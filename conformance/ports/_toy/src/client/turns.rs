@@ -8,7 +8,8 @@ use super::{Client, Lane, Pending, Settling, with_partial};
 use crate::mutant::{Mutant, broken};
 use crate::options::Settle;
 use crate::output::Output;
-use crate::turn::{Cancel, Reply, Turn, settle};
+use crate::tools::again;
+use crate::turn::{Cancel, Reply, Turn, has_fault, settle};
 use crate::{fail, succeed};
 
 /// How long after the answer to its prompt text is waited for, again after each that comes.
@@ -65,7 +66,7 @@ impl Client {
             match self.lanes.get_mut(&name).and_then(|lane| lane.due(now)) {
                 None => {}
                 Some(Due::Opening) => self.opening_overdue(&name),
-                Some(Due::Waiting(turn)) => fail(&turn.seq, ("deadline_exceeded", Map::new())),
+                Some(Due::Waiting(seq)) => fail(&seq, ("deadline_exceeded", Map::new())),
                 Some(Due::Settled(reply)) => self.turn_ended(&name, reply),
                 Some(Due::Limit(kind)) => self.cancel_running(&name, kind),
                 Some(Due::CancelAgain) => self.send_cancel(&name),
@@ -111,8 +112,8 @@ impl Client {
                 turn.ends_at = turn.deadline.map(|limit| now + limit);
             }
             turn.idle_at = turn.idle_timeout.map(|limit| now + limit);
-            let prompt = [json!({"type": "text", "text": prompt})];
             let params = json!({"sessionId": lane.session, "prompt": prompt});
+            self.had_form |= turn.form.is_some();
             lane.running = Some(turn);
             lane.used = true;
             if broken(Mutant::SessionEachTurn) {
@@ -137,18 +138,26 @@ impl Client {
             .running
             .as_ref()
             .is_some_and(|turn| turn.cancel.is_some());
+        let faulty = lane
+            .running
+            .as_ref()
+            .is_some_and(|turn| has_fault(turn, &lane.output));
         let may_be_late = match (&reply, mode) {
             (Reply::Error(_) | Reply::Invalid, _) | (_, Settle::Never) => false,
             (_, Settle::Always) => true,
             (Reply::Result(result), Settle::Adaptive) => {
-                self.was_late || lane.output.text().is_empty() && result["stopReason"] == "end_turn"
+                let faulty = faulty && !broken(Mutant::FaultNotAwaited);
+                let unfinished = lane.output.text().is_empty() || faulty;
+                self.was_late || unfinished && result["stopReason"] == "end_turn"
             }
         };
         if cancelled || !may_be_late || broken(Mutant::LateTextNotAwaited) {
             return self.turn_ended(name, reply);
         }
         if let Some(turn) = &mut lane.running {
-            (turn.ends_at, turn.idle_at) = (None, None);
+            // A reply with a fault is not the end of its turn.
+            turn.ends_at = turn.ends_at.filter(|_| faulty);
+            turn.idle_at = None;
         }
         lane.settling = Some(Settling {
             reply,
@@ -161,11 +170,20 @@ impl Client {
         let Some(lane) = self.lanes.get_mut(name) else {
             return;
         };
-        let Some(turn) = lane.running.take() else {
+        let Some(mut turn) = lane.running.take() else {
             return;
         };
+        if broken(Mutant::CancelledReplyRepaired) && has_fault(&turn, &lane.output) {
+            turn.cancel = None;
+        }
         let failed = matches!(reply, Reply::Error(_));
         let mut result = settle(&turn, &lane.output, reply, self.options.allow_empty_turn);
+        if let Err(("malformed_reply", fields)) = &result
+            && self.may_repair(&turn)
+        {
+            let fault = fields["fault"].as_str().unwrap_or_default().to_owned();
+            return self.ask_again(name, turn, &fault);
+        }
         if let Err(("auth_required", fields)) = &mut result
             && !broken(Mutant::AuthMethodsDropped)
         {
@@ -185,6 +203,38 @@ impl Client {
         if self.over.is_none() {
             self.start_waiting();
         }
+    }
+
+    fn may_repair(&self, turn: &Turn) -> bool {
+        let most = if broken(Mutant::RepairLimitIgnored) {
+            2
+        } else {
+            self.options.max_repairs
+        };
+        let left = turn.repairs < most || broken(Mutant::RepairsUnlimited);
+        self.over.is_none() && left
+    }
+
+    /// Asks for a reply once more that has this fault. It is the same turn.
+    fn ask_again(&mut self, name: &str, mut turn: Turn, fault: &str) {
+        let Some(lane) = self.lanes.get_mut(name) else {
+            return;
+        };
+        let now = Instant::now();
+        turn.repairs += 1;
+        turn.idle_at = turn.idle_timeout.map(|limit| now + limit);
+        if broken(Mutant::RepairStartsDeadline) {
+            turn.ends_at = turn.deadline.map(|limit| now + limit);
+        }
+        if !broken(Mutant::RepairKeepsText) {
+            lane.output.clear_text();
+        }
+        lane.running = Some(turn);
+        let params = json!({"sessionId": lane.session, "prompt": again(fault)});
+        if broken(Mutant::RepairOpensSession) {
+            self.new_session(name);
+        }
+        self.request("session/prompt", params, Pending::Prompt(name.to_owned()));
     }
 
     /// Begins the idle limit of a lane anew.
@@ -223,6 +273,16 @@ impl Client {
         if let Some(settling) = lane.settling.take()
             && !broken(Mutant::CancelUndoesAnswer)
         {
+            if let Some(turn) = &mut lane.running
+                && has_fault(turn, &lane.output)
+            {
+                let (again_at, goes_on) = (None, false);
+                turn.cancel = Some(Cancel {
+                    kind,
+                    again_at,
+                    goes_on,
+                });
+            }
             // It was answered already.
             return self.turn_ended(name, settling.reply);
         }
@@ -295,7 +355,8 @@ impl Client {
 /// What a lane waited for that has come.
 enum Due {
     Opening,
-    Waiting(Turn),
+    /// Which call it was.
+    Waiting(Value),
     Settled(Reply),
     Limit(&'static str),
     CancelAgain,
@@ -307,7 +368,7 @@ impl Lane {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let late = self.waiting.iter().position(|turn| is_due(turn.ends_at));
         if let Some(turn) = late.and_then(|at| self.waiting.remove(at)) {
-            return Some(Due::Waiting(turn));
+            return Some(Due::Waiting(turn.seq));
         }
         if let Some(opening) = &self.opening {
             return is_due(opening.ends_at).then_some(Due::Opening);

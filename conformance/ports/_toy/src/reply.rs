@@ -1,0 +1,242 @@
+//! What an agent's text says that was asked for one JSON object.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::mutant::{Mutant, broken};
+
+/// What a request says about the reply to it.
+pub struct Form {
+    /// Ids of calls that the conversation has.
+    pub ids: HashSet<String>,
+    /// Whether the content is to be JSON.
+    pub json: bool,
+}
+
+/// What a reply says.
+pub struct Said {
+    pub content: String,
+    /// In the shape of chat completions.
+    pub calls: Vec<Value>,
+    /// Whether the content is the reply as it came.
+    pub is_plain: bool,
+}
+
+impl Form {
+    /// Reads a reply. The error is its fault.
+    pub fn read(&self, text: &str) -> Result<Said, String> {
+        let bare = without_fence(text);
+        let objects = match text.contains("```") && broken(Mutant::FencesNotRead) {
+            true => Vec::new(),
+            false => objects_in(bare),
+        };
+        let calling = objects.iter().find_map(|(value, _)| holder(value, &calls));
+        if let Some(message) = calling
+            && !(self.json && broken(Mutant::FormatOutranksCalls))
+            && !broken(Mutant::CallsNotRead)
+        {
+            let beside = content(message).filter(|_| !broken(Mutant::ContentBesideCallsDropped));
+            let content = beside.unwrap_or_default();
+            let calls = self.calls(calls(message).unwrap_or_default())?;
+            return Ok(Said {
+                content,
+                calls,
+                is_plain: false,
+            });
+        }
+        // Prose may quote an object: only one that is nothing but an answer counts there.
+        let saying = objects.iter().find_map(|(value, text)| {
+            let message = holder(value, &content)?;
+            let is_all = *text == bare || message.len() == 1;
+            is_all.then_some(message)
+        });
+        let said = saying.and_then(content);
+        let fault = match said {
+            Some(text) if !text.trim().is_empty() => {
+                return match self.json && !is_json(&text) {
+                    true if broken(Mutant::FormatNotChecked) => Ok(plain(&text)),
+                    true => Err("its content is not JSON".to_owned()),
+                    false if broken(Mutant::ContentObjectIsText) => Ok(plain(bare)),
+                    false => Ok(Said {
+                        is_plain: false,
+                        ..plain(&text)
+                    }),
+                };
+            }
+            Some(_) if broken(Mutant::EmptyContentIsAnswer) => return Ok(plain("")),
+            Some(_) => "its content is empty".to_owned(),
+            None if self.json && is_json(bare) && !broken(Mutant::BareValueIsFault) => {
+                return Ok(plain(bare));
+            }
+            None if self.json && !broken(Mutant::FormatNotChecked) => "it is not JSON".to_owned(),
+            None if bare.starts_with('{')
+                || bare.contains("\"tool_calls\"") && !broken(Mutant::CallsInWordsAreContent)
+                || !objects.is_empty() && broken(Mutant::QuotedObjectIsFault) =>
+            {
+                match serde_json::from_str::<Value>(bare) {
+                    Ok(_) => "it has neither content nor tool_calls".to_owned(),
+                    Err(error) => format!("it cannot be read as JSON: {error}"),
+                }
+            }
+            None if broken(Mutant::PlainTextIsFault) => "it is no JSON object".to_owned(),
+            None => return Ok(plain(text)),
+        };
+        if broken(Mutant::FaultIsContent) {
+            return Ok(plain(text));
+        }
+        Err(fault)
+    }
+
+    fn calls(&self, list: &[Value]) -> Result<Vec<Value>, String> {
+        let mut ids = self.ids.clone();
+        let mut calls = Vec::new();
+        for (index, call) in list.iter().enumerate() {
+            let function = match &call["function"] {
+                _ if broken(Mutant::FunctionRequired) => &call["function"],
+                Value::Object(_) => &call["function"],
+                _ => call,
+            };
+            let name = function["name"].as_str().unwrap_or_default();
+            if name.is_empty() && !broken(Mutant::NamelessCallAccepted) {
+                return Err(format!("tool_calls[{index}] names no tool"));
+            }
+            let arguments = match &function["arguments"] {
+                Value::Null if broken(Mutant::ArgumentsRequired) => "null".to_owned(),
+                Value::Null => "{}".to_owned(),
+                Value::String(_) if broken(Mutant::ArgumentsMustBeObject) => "text".to_owned(),
+                Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
+                Value::String(text) => text.clone(),
+                value => value.to_string(),
+            };
+            if !is_object(&arguments) && !broken(Mutant::AnyArgumentsAccepted) {
+                return Err(format!(
+                    "the arguments of tool_calls[{index}] are no JSON object"
+                ));
+            }
+            let given = call["id"].as_str().unwrap_or_default().to_owned();
+            let id = new_id(given, &mut ids);
+            calls.push(json!({
+                "id": id,
+                "type": "function",
+                "function": {"name": name, "arguments": arguments},
+            }));
+            if broken(Mutant::FirstCallOnly) {
+                break;
+            }
+        }
+        Ok(calls)
+    }
+}
+
+fn plain(text: &str) -> Said {
+    Said {
+        content: text.to_owned(),
+        calls: Vec::new(),
+        is_plain: true,
+    }
+}
+
+/// The id of a call: as it was given, unless that is no id or the conversation has it.
+fn new_id(given: String, ids: &mut HashSet<String>) -> String {
+    let is_new = !ids.contains(&given) || broken(Mutant::ReusedIdKept);
+    let is_id = !given.is_empty() || broken(Mutant::MissingIdKept);
+    let id = if is_new && is_id {
+        given
+    } else {
+        let mut numbers = 1..;
+        numbers
+            .find_map(|number: u64| {
+                let id = format!("toy_{number}");
+                (!ids.contains(&id)).then_some(id)
+            })
+            .unwrap_or_default()
+    };
+    ids.insert(id.clone());
+    id
+}
+
+/// What a code fence around the whole text holds, or the text.
+fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text
+        .strip_prefix("```")
+        .and_then(|text| text.strip_suffix("```"));
+    // The first line names the language.
+    match inner.and_then(|text| text.split_once('\n')) {
+        Some((_, inside)) => inside.trim(),
+        None => text,
+    }
+}
+
+/// The JSON objects in a text, each with its own text, without those that are within another.
+fn objects_in(text: &str) -> Vec<(Value, &str)> {
+    if broken(Mutant::ProseNotRead) {
+        let whole = serde_json::from_str(text).ok();
+        return whole.into_iter().map(|value| (value, text)).collect();
+    }
+    if broken(Mutant::ObjectsWithinLines) {
+        let lines = text.lines();
+        return lines
+            .filter_map(|line| Some((serde_json::from_str(line).ok()?, line)))
+            .collect();
+    }
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('{') {
+        let here = &rest[at..];
+        let mut values = serde_json::Deserializer::from_str(here).into_iter();
+        let length = match values.next() {
+            Some(Ok(value)) => {
+                let length = values.byte_offset();
+                found.push((value, &here[..length]));
+                length
+            }
+            _ => 1,
+        };
+        rest = &here[length..];
+    }
+    found
+}
+
+/// The object of which `part` is something: `value` itself, or the first one within it.
+fn holder<'a, T>(
+    value: &'a Value,
+    part: &dyn Fn(&'a Map<String, Value>) -> Option<T>,
+) -> Option<&'a Map<String, Value>> {
+    match value {
+        Value::Object(members) => match part(members) {
+            Some(_) => Some(members),
+            None if broken(Mutant::NestedReplyNotRead) => None,
+            None => members.values().find_map(|inner| holder(inner, part)),
+        },
+        Value::Array(items) => items.iter().find_map(|inner| holder(inner, part)),
+        _ => None,
+    }
+}
+
+fn calls(message: &Map<String, Value>) -> Option<&[Value]> {
+    let declared = message
+        .get("finish_reason")
+        .is_none_or(|why| why == "tool_calls");
+    let calls = message.get("tool_calls")?.as_array()?;
+    let counts = !calls.is_empty() && (declared || !broken(Mutant::FinishReasonCounts));
+    counts.then_some(calls)
+}
+
+/// The content of a message: text, or JSON that is not in quotes.
+fn content(message: &Map<String, Value>) -> Option<String> {
+    match message.get("content")? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok()
+}
+
+fn is_object(text: &str) -> bool {
+    matches!(serde_json::from_str(text), Ok(Value::Object(_)))
+}
