@@ -7,6 +7,7 @@ mod agent;
 mod handshake;
 mod history;
 mod requests;
+mod sessions;
 mod state;
 mod turns;
 
@@ -17,7 +18,7 @@ use serde_json::{Map, Value, json};
 
 use crate::line::Message;
 use crate::mutant::{Mutant, broken};
-use crate::options::Options;
+use crate::options::{Options, Resume};
 use crate::output::Output;
 use crate::process::Process;
 use crate::tools::has_images;
@@ -25,6 +26,7 @@ use crate::turn::{Failure, Reply, Turn, fields};
 use crate::{fail, succeed};
 use history::History;
 use requests::Asked;
+use sessions::{Abilities, Replay};
 use state::Spare;
 
 pub struct Client {
@@ -42,6 +44,9 @@ pub struct Client {
     /// Whether the agent has `session/close`.
     closes_sessions: bool,
     takes_images: bool,
+    abilities: Abilities,
+    /// The session that the first lane is to go on with, until it does or cannot.
+    resume: Option<Resume>,
     authenticated: bool,
     /// Whether the first lane has been open.
     ready: bool,
@@ -70,6 +75,9 @@ pub struct Client {
 #[derive(Default)]
 struct Lane {
     session: Option<String>,
+    /// What the agent said when it opened the session.
+    offered: Value,
+    replay: Option<Replay>,
     opening: Option<Opening>,
     waiting: VecDeque<Turn>,
     running: Option<Turn>,
@@ -104,6 +112,10 @@ enum Pending {
     Authenticate(String),
     NewSession(String),
     SetMode(String),
+    /// A session of before, by this method.
+    OldSession(String, &'static str),
+    /// The config option with this number.
+    SetConfig(String, usize),
     Prompt(String),
     /// The session that a lane will need next.
     Spare(String),
@@ -117,6 +129,7 @@ impl Client {
     pub fn start(process: Process, options: Options, seq: Option<Value>) -> Client {
         let mut client = Client {
             process,
+            resume: options.resume.clone(),
             options,
             next_id: 0,
             pending: HashMap::new(),
@@ -127,6 +140,7 @@ impl Client {
             initialized: false,
             closes_sessions: false,
             takes_images: false,
+            abilities: Abilities::default(),
             authenticated: false,
             ready: false,
             asked: Vec::new(),
@@ -182,7 +196,7 @@ impl Client {
         }
         self.add_lane(name, Some(seq));
         if self.initialized {
-            self.new_session(name);
+            self.open_session(name);
         }
     }
 

@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 
 use client::Client;
 use mutant::{Mutant, broken};
-use options::{Options, limit};
+use options::{Options, State, limit};
 use process::{Process, Program};
 use tools::{extras, form};
 use turn::{Failure, Turn, fields};
@@ -73,6 +73,10 @@ const CAPABILITIES: &[&str] = &[
     "state",
     "max_given_up_sessions",
     "tools",
+    "resume_session",
+    "config_options",
+    "mcp_servers",
+    "additional_directories",
 ];
 
 fn main() -> ExitCode {
@@ -247,9 +251,16 @@ impl Driver {
             cwd: cwd.clone(),
             max_line: args["max_line_bytes"].as_u64(),
         };
+        let mut options = Options::read(args, cwd);
+        if options.resume.is_some()
+            && options.state != State::Full
+            && !broken(Mutant::ResumeWithAnyState)
+        {
+            let message = json!({"message": "a session that goes on gets full requests"});
+            return fail(&seq, ("invalid_options", fields(message)));
+        }
         match self.start(program) {
             Ok(process) => {
-                let mut options = Options::read(args, cwd);
                 if broken(Mutant::RelativeCwd) {
                     options.cwd = asked.into();
                 }

@@ -44,8 +44,21 @@ pub struct Options {
     pub max_given_up_sessions: Option<usize>,
     /// How often a reply that is not in the form that was asked for is asked for once more.
     pub max_repairs: u64,
+    pub resume: Option<Resume>,
+    /// Objects with `id` and `value`.
+    pub config_options: Vec<Value>,
+    pub mcp_servers: Vec<Value>,
+    pub directories: Vec<Value>,
     /// Whether the agent may use its own tools in a turn with those of the host.
     pub native_tools: bool,
+}
+
+/// A session of before that the first lane goes on with.
+#[derive(Clone)]
+pub struct Resume {
+    pub session_id: String,
+    /// Whether a new one will not do.
+    pub required: bool,
 }
 
 /// What of a request goes out, and into which session.
@@ -112,7 +125,20 @@ impl Options {
                 .map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
             max_repairs: args["max_repairs"].as_u64().unwrap_or(MAX_REPAIRS),
             native_tools: args["native_tools"] == true,
+            resume: Resume::read(&args["resume_session"]),
+            config_options: items(args, "config_options"),
+            mcp_servers: items(args, "mcp_servers"),
+            directories: items(args, "additional_directories"),
         }
+    }
+}
+
+impl Resume {
+    fn read(value: &Value) -> Option<Resume> {
+        Some(Resume {
+            session_id: value["session_id"].as_str()?.to_owned(),
+            required: value["required"] == true,
+        })
     }
 }
 
@@ -120,6 +146,10 @@ impl Options {
 pub fn limit(args: &Value, name: &str) -> Option<Option<Duration>> {
     let millis = args[name].as_u64()?;
     Some((millis > 0).then(|| Duration::from_millis(millis)))
+}
+
+fn items(args: &Value, name: &str) -> Vec<Value> {
+    args[name].as_array().cloned().unwrap_or_default()
 }
 
 fn text(args: &Value, name: &str) -> Option<String> {

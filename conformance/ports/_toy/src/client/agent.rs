@@ -135,6 +135,9 @@ impl Client {
         let Some(lane) = self.lanes.get_mut(&name) else {
             return;
         };
+        if let Some(replay) = &mut lane.replay {
+            replay.go_on();
+        }
         let is_message = update["sessionUpdate"] == "agent_message_chunk";
         let is_cancelled = |turn: &Turn| turn.cancel.is_some();
         if broken(Mutant::ToolsAfterCancelAreFatal)
@@ -231,8 +234,11 @@ impl Client {
                 Reply::Result(Value::Null) if broken(Mutant::ModeAnswerMustBeObject) => {
                     self.handle_end();
                 }
-                _ => self.lane_opened(&lane),
+                _ if broken(Mutant::ConfigOptionsFirst) => self.lane_opened(&lane),
+                _ => self.set_config(&lane, 0),
             },
+            Pending::OldSession(lane, method) => self.old_session_answered(&lane, method, reply),
+            Pending::SetConfig(lane, number) => self.config_answered(&lane, number, reply),
             Pending::Prompt(lane) => self.prompt_answered(&lane, reply),
             Pending::Spare(lane) => self.spare_answered(&lane, reply),
             Pending::LateSession => self.late_session_opened(reply),

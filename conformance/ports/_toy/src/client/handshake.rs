@@ -45,6 +45,10 @@ impl Client {
                 self.logins.push(method["id"].clone());
             }
         }
+        if let Some(failure) = self.unserved(capabilities) {
+            return self.finish(failure);
+        }
+        self.read_abilities(capabilities);
         self.closes_sessions = capabilities["sessionCapabilities"]["close"].is_object()
             || broken(Mutant::ClosesUnasked);
         self.takes_images = capabilities["promptCapabilities"]["image"] == true;
@@ -61,18 +65,12 @@ impl Client {
         }
         let names: Vec<String> = self.lanes.keys().cloned().collect();
         for name in names {
-            self.new_session(&name);
+            self.open_session(&name);
         }
     }
 
     pub(super) fn new_session(&mut self, lane: &str) {
-        let mut params = json!({"cwd": self.options.cwd, "mcpServers": []});
-        if broken(Mutant::NoMcpServers) {
-            params = json!({"cwd": self.options.cwd});
-        }
-        if broken(Mutant::DirectoriesSent) {
-            params["additionalDirectories"] = json!([self.options.cwd]);
-        }
+        let params = self.session_params();
         self.request("session/new", params, Pending::NewSession(lane.to_owned()));
     }
 
@@ -81,7 +79,7 @@ impl Client {
             Reply::Error(_) if broken(Mutant::SessionNewRetried) && self.next_id < 3 => {
                 return self.new_session(lane);
             }
-            Reply::Error(error) => return self.session_refused(lane, &error),
+            Reply::Error(error) => return self.session_refused(lane, "session/new", &error),
             Reply::Result(result) => result,
             Reply::Invalid => return self.lane_failed(lane, invalid("session/new")),
         };
@@ -112,30 +110,42 @@ impl Client {
             return;
         };
         let reopened = opened.session.is_none() && self.ready;
-        opened.session = Some(session.clone());
+        opened.session = Some(session);
         opened.history = Some(History::default());
-        let Some(mode) = self.options.mode.clone() else {
-            return self.lane_opened(lane);
+        opened.offered = result;
+        self.set_mode(lane, reopened);
+    }
+
+    /// Sets what the host wants a session that is open to be set to.
+    pub(super) fn set_mode(&mut self, name: &str, reopened: bool) {
+        let Some(lane) = self.lanes.get(name) else {
+            return;
         };
-        if broken(Mutant::ModeNotSent) || broken(Mutant::ModeSetOnce) && reopened {
-            return self.lane_opened(lane);
-        }
-        if let Some(offered) = result["modes"]["availableModes"].as_array()
+        let skipped = broken(Mutant::ModeNotSent)
+            || broken(Mutant::ModeSetOnce) && reopened
+            || broken(Mutant::ConfigOptionsFirst);
+        let Some(mode) = self.options.mode.clone().filter(|_| !skipped) else {
+            return self.set_config(name, 0);
+        };
+        if let Some(offered) = lane.offered["modes"]["availableModes"].as_array()
             && !broken(Mutant::OfferedModesIgnored)
             && !offered.iter().any(|one| one["id"] == *mode)
         {
+            let failure = mode_not_offered(&mode, offered);
             return if self.is_mode_required() {
-                self.lane_failed(lane, mode_not_offered(&mode, offered))
+                self.lane_failed(name, failure)
             } else {
-                self.lane_opened(lane)
+                self.set_config(name, 0)
             };
         }
-        let params = json!({"sessionId": session, "modeId": mode});
-        self.request(
-            "session/set_mode",
-            params,
-            Pending::SetMode(lane.to_owned()),
-        );
+        self.send_mode(name);
+    }
+
+    pub(super) fn send_mode(&mut self, name: &str) {
+        let session = self.lanes.get(name).and_then(|lane| lane.session.clone());
+        let params = json!({"sessionId": session, "modeId": self.options.mode});
+        let pending = Pending::SetMode(name.to_owned());
+        self.request("session/set_mode", params, pending);
     }
 
     /// The lane has waited long enough. A session that still opens is for nobody.
@@ -164,7 +174,7 @@ impl Client {
     }
 
     /// Logs in once, if the host said how and the agent offers it.
-    fn session_refused(&mut self, lane: &str, error: &Value) {
+    pub(super) fn session_refused(&mut self, lane: &str, refused: &str, error: &Value) {
         let offered = |method: &&String| {
             self.logins.iter().any(|one| *one == ***method)
                 || broken(Mutant::LoginNotOfferedIsTried)
@@ -182,7 +192,7 @@ impl Client {
                 self.request("authenticate", params, pending);
             }
             _ => {
-                let failure = rejected("session/new", error, &self.auth_methods);
+                let failure = rejected(refused, error, &self.auth_methods);
                 self.lane_failed(lane, failure);
             }
         }
@@ -195,7 +205,7 @@ impl Client {
                 self.lane_failed(lane, failure);
             }
             Reply::Invalid => self.lane_failed(lane, invalid("authenticate")),
-            Reply::Result(_) | Reply::Error(_) => self.new_session(lane),
+            Reply::Result(_) | Reply::Error(_) => self.open_session(lane),
         }
     }
 

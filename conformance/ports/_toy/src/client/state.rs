@@ -111,14 +111,16 @@ impl Client {
             let extras = turn.extras.clone();
             History { messages, extras }
         });
-        let idle = lane.waiting.is_empty() && lane.session.is_some();
+        // One that has to be set to something first is left to the turn that needs it.
+        let plain = self.options.mode.is_none() && self.options.config_options.is_empty();
+        let idle = plain && lane.waiting.is_empty() && lane.session.is_some();
         if idle
             && (self.options.spare || broken(Mutant::SpareUnasked))
             && matches!(lane.spare, Spare::None)
             && !broken(Mutant::NoSpare)
         {
             lane.spare = Spare::Opening(false);
-            let params = json!({"cwd": self.options.cwd, "mcpServers": []});
+            let params = self.session_params();
             self.request("session/new", params, Pending::Spare(name.to_owned()));
         }
     }

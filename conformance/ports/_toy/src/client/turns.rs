@@ -52,7 +52,8 @@ impl Client {
             let settling = lane.settling.as_ref().map(|one| one.window_ends);
             let turns = lane.running.iter().chain(&lane.waiting);
             let turns = turns.flat_map(|turn| [turn.ends_at, turn.idle_at, turn.cancel_again_at()]);
-            turns.chain([opening, settling])
+            let replay = lane.replay.as_ref().map(|replay| replay.quiet_at);
+            turns.chain([opening, settling, replay])
         });
         let asked = self.asked.iter().map(|asked| asked.ends_at);
         lanes.chain(asked).flatten().min()
@@ -65,6 +66,7 @@ impl Client {
         for name in names {
             match self.lanes.get_mut(&name).and_then(|lane| lane.due(now)) {
                 None => {}
+                Some(Due::ReplayOver) => self.replay_over(&name),
                 Some(Due::Opening) => self.opening_overdue(&name),
                 Some(Due::Waiting(seq)) => fail(&seq, ("deadline_exceeded", Map::new())),
                 Some(Due::Settled(reply)) => self.turn_ended(&name, reply),
@@ -354,6 +356,7 @@ impl Client {
 
 /// What a lane waited for that has come.
 enum Due {
+    ReplayOver,
     Opening,
     /// Which call it was.
     Waiting(Value),
@@ -369,6 +372,9 @@ impl Lane {
         let late = self.waiting.iter().position(|turn| is_due(turn.ends_at));
         if let Some(turn) = late.and_then(|at| self.waiting.remove(at)) {
             return Some(Due::Waiting(turn.seq));
+        }
+        if self.replay.as_ref().is_some_and(|one| one.quiet_at <= now) {
+            return Some(Due::ReplayOver);
         }
         if let Some(opening) = &self.opening {
             return is_due(opening.ends_at).then_some(Due::Opening);
