@@ -166,6 +166,20 @@ impl LoadOptions {
 
     /// Goes on with a session of before in the model's own lane, or, of a bare agent, in the first one.
     /// It holds what the host does not know, so the [state policy](LoadOptions::state) must be the full request.
+    ///
+    /// ```no_run
+    /// use acp_core::{LoadOptions, McpServer, Resume, load_acp};
+    ///
+    /// let model = load_acp(
+    ///     LoadOptions::new(["claude-agent-acp"])
+    ///         .config_option("model", "haiku")
+    ///         .mcp_server(McpServer::stdio("files", "/usr/local/bin/mcp-files"))
+    ///         .resume(Resume::or_new("7b1c9f60")),
+    /// )?;
+    /// let session = model.session();
+    /// println!("{}: {:?}", session.session_id, session.resume_error);
+    /// # Ok::<(), acp_core::LoadError>(())
+    /// ```
     #[must_use]
     pub fn resume(mut self, resume: Resume) -> Self {
         self.connection.resume = Some(resume);
