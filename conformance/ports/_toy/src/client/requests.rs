@@ -136,7 +136,8 @@ impl Client {
         let with_form = turn.is_some_and(|turn| turn.form.is_some());
         let last_had_form = broken(Mutant::NativeRefusalLasts) && self.had_form;
         let native = self.options.native_tools && !broken(Mutant::NativeToolsIgnored)
-            || broken(Mutant::NativeToolsAllowed);
+            || broken(Mutant::NativeToolsAllowed)
+            || broken(Mutant::NativeToolsAskedFor) && self.options.policy == Policy::Ask;
         if (with_form || last_had_form) && !native {
             let option = choose(Policy::Reject, self.options.choices, options);
             return Some(outcome(option));

@@ -23,7 +23,10 @@ pub(super) struct Replay {
 impl Replay {
     /// Something more has come.
     pub(super) fn go_on(&mut self) {
-        self.quiet_at = self.ends_at.min(Instant::now() + REPLAY_WINDOW);
+        self.quiet_at = Instant::now() + REPLAY_WINDOW;
+        if !broken(Mutant::ReplayAwaitedForEver) {
+            self.quiet_at = self.quiet_at.min(self.ends_at);
+        }
     }
 }
 
@@ -164,7 +167,7 @@ impl Client {
         if broken(Mutant::OldSessionNotSetUp) {
             return self.lane_opened(name);
         }
-        if method == "session/load" {
+        if method == "session/load" && !broken(Mutant::ReplayNotAwaited) {
             // Some agents go on repeating after their answer.
             let now = Instant::now();
             lane.replay = Some(Replay {

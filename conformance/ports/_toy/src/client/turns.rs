@@ -179,9 +179,19 @@ impl Client {
             turn.cancel = None;
         }
         let failed = matches!(reply, Reply::Error(_));
+        let cut = matches!(&reply, Reply::Result(result) if result["stopReason"] == "max_tokens");
+        let is_empty = lane.output.text().is_empty();
+        if turn.form.is_some()
+            && turn.repairs == 0
+            && (broken(Mutant::EmptyReplyRepaired) && is_empty
+                || broken(Mutant::RefusalRepaired) && has_fault(&turn, &lane.output))
+        {
+            return self.ask_again(name, turn, "");
+        }
         let mut result = settle(&turn, &lane.output, reply, self.options.allow_empty_turn);
         if let Err(("malformed_reply", fields)) = &result
             && self.may_repair(&turn)
+            && !(cut && broken(Mutant::FaultAtLimitIsFinal))
         {
             let fault = fields["fault"].as_str().unwrap_or_default().to_owned();
             return self.ask_again(name, turn, &fault);
