@@ -51,41 +51,52 @@ impl Form {
             let is_all = *text == bare || message.len() == 1;
             is_all.then_some(message)
         });
-        let said = saying.and_then(content);
-        let fault = match said {
-            Some(text) if !text.trim().is_empty() => {
-                return match self.json && !is_json(&text) {
-                    true if broken(Mutant::FormatNotChecked) => Ok(plain(&text)),
-                    true => Err("its content is not JSON".to_owned()),
-                    false if broken(Mutant::ContentObjectIsText) => Ok(plain(bare)),
-                    false => Ok(Said {
-                        is_plain: false,
-                        ..plain(&text)
-                    }),
-                };
-            }
-            Some(_) if broken(Mutant::EmptyContentIsAnswer) => return Ok(plain("")),
-            Some(_) => "its content is empty".to_owned(),
-            None if self.json && is_json(bare) && !broken(Mutant::BareValueIsFault) => {
-                return Ok(plain(bare));
-            }
-            None if self.json && !broken(Mutant::FormatNotChecked) => "it is not JSON".to_owned(),
-            None if bare.starts_with('{')
-                || bare.contains("\"tool_calls\"") && !broken(Mutant::CallsInWordsAreContent)
-                || !objects.is_empty() && broken(Mutant::QuotedObjectIsFault) =>
-            {
-                match serde_json::from_str::<Value>(bare) {
-                    Ok(_) => "it has neither content nor tool_calls".to_owned(),
-                    Err(error) => format!("it cannot be read as JSON: {error}"),
-                }
-            }
-            None if broken(Mutant::PlainTextIsFault) => "it is no JSON object".to_owned(),
-            None => return Ok(plain(text)),
+        let read = match saying.and_then(content) {
+            Some(said) => self.read_content(&said, bare),
+            None => self.read_text(text, bare, !objects.is_empty()),
         };
         if broken(Mutant::FaultIsContent) {
+            return read.or_else(|_| Ok(plain(text)));
+        }
+        read
+    }
+
+    /// What an object says as its content.
+    fn read_content(&self, said: &str, bare: &str) -> Result<Said, String> {
+        if said.trim().is_empty() && !broken(Mutant::EmptyContentIsAnswer) {
+            return Err("its content is empty".to_owned());
+        }
+        if self.json && !is_json(said) && !broken(Mutant::FormatNotChecked) {
+            return Err("its content is not JSON".to_owned());
+        }
+        if broken(Mutant::ContentObjectIsText) {
+            return Ok(plain(bare));
+        }
+        Ok(Said {
+            is_plain: false,
+            ..plain(said)
+        })
+    }
+
+    /// A reply in which no object says anything.
+    fn read_text(&self, text: &str, bare: &str, quotes: bool) -> Result<Said, String> {
+        if self.json && is_json(bare) && !broken(Mutant::BareValueIsFault) {
+            return Ok(plain(bare));
+        }
+        if self.json && !broken(Mutant::FormatNotChecked) {
+            return Err("it is not JSON".to_owned());
+        }
+        let was_meant = bare.starts_with('{')
+            || bare.contains("\"tool_calls\"") && !broken(Mutant::CallsInWordsAreContent)
+            || quotes && broken(Mutant::QuotedObjectIsFault)
+            || broken(Mutant::PlainTextIsFault);
+        if !was_meant {
             return Ok(plain(text));
         }
-        Err(fault)
+        match serde_json::from_str::<Value>(bare) {
+            Ok(_) => Err("it has neither content nor tool_calls".to_owned()),
+            Err(error) => Err(format!("it cannot be read as JSON: {error}")),
+        }
     }
 
     fn calls(&self, list: &[Value]) -> Result<Vec<Value>, String> {
