@@ -50,7 +50,10 @@ pub fn tables(subjects: &[Subject], turns: usize, answers: &[Answers]) -> String
                 kb(sum(|turn| turn.bytes().1)),
                 copies(last, 1).to_string(),
                 format!("{:.1} %", 100.0 * prefix(measured)),
-                format!("{} → {}", memory(first), memory(last)),
+                match subject.policy {
+                    Policy::Cold => "–".to_owned(),
+                    _ => format!("{} → {}", memory(first), memory(last)),
+                },
             ],
             false,
         );

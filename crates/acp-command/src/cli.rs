@@ -255,6 +255,9 @@ pub(crate) struct TurnArgs {
 #[derive(Args)]
 pub(crate) struct StateArgs {
     /// What of the conversation goes out with a turn, and into which session.
+    ///
+    /// The default sends an agent least where a conversation grows, and notices where it does not; the
+    /// library's is full-request, which is what other clients of the same kind send.
     #[arg(long = "state", value_name = "POLICY", value_enum, default_value_t)]
     pub(crate) policy: State,
 }
