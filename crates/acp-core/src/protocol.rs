@@ -4,6 +4,7 @@
 //! members are skipped. Only what a rule depends on can fail. Source of all shapes: the ACP v1 schema.
 
 mod outgoing;
+mod session;
 
 use std::borrow::Cow;
 
@@ -17,6 +18,8 @@ pub(crate) use outgoing::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, ContentBlock, InitializeRequest,
     PromptRequest, SessionRequest, SetConfigOptionRequest, SetSessionModeRequest,
 };
+pub use session::SessionInfo;
+pub(crate) use session::{is_about_session, read_old_session, read_session};
 
 /// The protocol version this client speaks.
 pub const PROTOCOL_VERSION: u16 = 1;
@@ -121,75 +124,6 @@ pub struct McpCapabilities {
     pub sse: bool,
 }
 
-/// What the agent has said of a session, when it opened it and since.
-#[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
-pub struct SessionInfo {
-    /// The agent's id of the session.
-    pub session_id: String,
-    /// Its `modes`, as they came; null if there were none. `currentModeId` follows the agent's updates.
-    pub modes: Value,
-    /// Its `configOptions`, as they came last; null if there were none.
-    pub config_options: Value,
-    /// Its `availableCommands`, as they came last; null if there were none.
-    pub available_commands: Value,
-    /// Why the session has not the mode that was asked for, where that is no error.
-    pub mode_error: Option<String>,
-    /// Whether it is a session of before that goes on.
-    pub resumed: bool,
-    /// Why it is a new one although another was to go on, where that is no error.
-    pub resume_error: Option<String>,
-}
-
-impl SessionInfo {
-    /// The ids of the configuration options that the agent offers; `None` if it did not say.
-    pub fn config_option_ids(&self) -> Option<Vec<&str>> {
-        let options = self.config_options.as_array()?;
-        Some(
-            options
-                .iter()
-                .filter_map(|option| option["id"].as_str())
-                .collect(),
-        )
-    }
-
-    /// The ids of the modes that the agent offers; `None` if it did not say.
-    pub fn mode_ids(&self) -> Option<Vec<&str>> {
-        let modes = self.modes["availableModes"].as_array()?;
-        Some(
-            modes
-                .iter()
-                .filter_map(|mode| mode["id"].as_str())
-                .collect(),
-        )
-    }
-
-    /// Takes what an update says of the session itself.
-    pub(crate) fn apply(&mut self, update: &Value) {
-        match update["sessionUpdate"].as_str() {
-            Some("current_mode_update") => {
-                let mode = update["currentModeId"].clone();
-                if let Some(modes) = self.modes.as_object_mut() {
-                    modes.insert("currentModeId".to_owned(), mode);
-                }
-            }
-            Some("config_option_update") => self.config_options = update["configOptions"].clone(),
-            Some("available_commands_update") => {
-                self.available_commands = update["availableCommands"].clone();
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Whether an update of this kind changes what is known of its session.
-pub(crate) fn is_about_session(kind: &str) -> bool {
-    matches!(
-        kind,
-        "current_mode_update" | "config_option_update" | "available_commands_update"
-    )
-}
-
 /// The answer to `initialize`: the version as it came, and the rest.
 pub(crate) fn read_initialize(result: &RawValue) -> Result<(Value, AgentInfo), String> {
     let value = read_object(result)?;
@@ -218,36 +152,6 @@ pub(crate) fn read_initialize(result: &RawValue) -> Result<(Value, AgentInfo), S
         capabilities,
     };
     Ok((bounded_value(version), info))
-}
-
-/// The answer to `session/new`.
-pub(crate) fn read_session(result: &RawValue) -> Result<SessionInfo, String> {
-    let value = read_object(result)?;
-    let session_id = value["sessionId"]
-        .as_str()
-        .ok_or("it has no `sessionId` that is a string")?
-        .to_owned();
-    Ok(SessionInfo {
-        session_id,
-        modes: value["modes"].clone(),
-        config_options: value["configOptions"].clone(),
-        ..SessionInfo::default()
-    })
-}
-
-/// The answer to `session/load` and `session/resume`, which may be null: the session is known already.
-pub(crate) fn read_old_session(result: &RawValue) -> Result<SessionInfo, String> {
-    match read_value(result) {
-        value @ (Value::Object(_) | Value::Null) => Ok(SessionInfo {
-            modes: value["modes"].clone(),
-            config_options: value["configOptions"].clone(),
-            ..SessionInfo::default()
-        }),
-        other => Err(format!(
-            "it is not an object: {}",
-            bounded(other.to_string())
-        )),
-    }
 }
 
 /// The answer to `session/prompt`.
@@ -439,27 +343,6 @@ mod tests {
     }
 
     #[test]
-    fn a_session_tells_its_options_and_changes_them() {
-        let text =
-            r#"{"sessionId":"s1","configOptions":[{"id":"model"}],"modes":{"currentModeId":"a"}}"#;
-        let mut session = read_session(raw(text)).unwrap();
-        assert_eq!(session.config_options[0]["id"], "model");
-        for update in [
-            serde_json::json!({"sessionUpdate": "config_option_update", "configOptions": []}),
-            serde_json::json!({"sessionUpdate": "current_mode_update", "currentModeId": "b"}),
-            serde_json::json!({"sessionUpdate": "available_commands_update", "availableCommands": [1]}),
-            serde_json::json!({"sessionUpdate": "plan", "configOptions": [1]}),
-        ] {
-            let kind = update["sessionUpdate"].as_str().unwrap();
-            assert_eq!(is_about_session(kind), kind != "plan");
-            session.apply(&update);
-        }
-        assert_eq!(session.config_options, serde_json::json!([]));
-        assert_eq!(session.modes["currentModeId"], "b");
-        assert_eq!(session.available_commands, serde_json::json!([1]));
-    }
-
-    #[test]
     fn an_error_s_data_is_kept_whole_up_to_its_limit() {
         let error = |len: usize| {
             let text = format!(r#"{{"code":1,"data":["{}"]}}"#, "x".repeat(len));
@@ -470,13 +353,6 @@ mod tests {
             error(64 * 1024).as_str().map(|text| text.chars().count()),
             Some(16 * 1024 + 1)
         );
-    }
-
-    #[test]
-    fn half_a_character_does_not_lose_the_rest() {
-        let session = read_session(raw(r#"{"sessionId":"s1","modes":{"x":"\ud83d"}}"#)).unwrap();
-        assert_eq!(session.session_id, "s1");
-        assert_eq!(session.modes["x"], "\u{fffd}");
     }
 
     #[test]

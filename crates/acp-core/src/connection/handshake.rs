@@ -143,13 +143,7 @@ impl Connection {
         let Some(session) = &lane.session else {
             return;
         };
-        if let Some(offered) = session.config_option_ids()
-            && !offered.contains(&&*config_id)
-        {
-            let why = format!(
-                "the agent has no configuration option `{config_id}`; it offers {}",
-                offered.join(", ")
-            );
+        if let Err(why) = session.check_config_option(&config_id, &value) {
             return self.opening_failed(id, LoadError::InvalidOptions(why), now);
         }
         let session_id = session.session_id.clone();
