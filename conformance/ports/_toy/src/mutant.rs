@@ -342,6 +342,7 @@ mutants! {
     ConfigValueAsText = "config-value-as-text",
     ConfigErrorIgnored = "config-error-ignored",
     OfferedConfigIgnored = "offered-config-ignored",
+    ListedValuesIgnored = "listed-values-ignored",
     ServersNotSent = "servers-not-sent",
     ServersForFirstSession = "servers-for-first-session",
     ServerTypeNotChecked = "server-type-not-checked",

@@ -213,6 +213,17 @@ impl Client {
             let failure = ("invalid_options", fields(json!({"message": message})));
             return self.lane_failed(name, failure);
         }
+        let listed = offered
+            .and_then(|offered| offered.iter().find(|one| one["id"] == option["id"]))
+            .and_then(|one| one["options"].as_array());
+        if let Some(listed) = listed
+            && !has_value(listed, &option["value"])
+            && !broken(Mutant::ListedValuesIgnored)
+        {
+            let message = format!("{} has no value {}", option["id"], option["value"]);
+            let failure = ("invalid_options", fields(json!({"message": message})));
+            return self.lane_failed(name, failure);
+        }
         let mut params = json!({
             "sessionId": lane.session,
             "configId": option["id"],
@@ -255,4 +266,14 @@ impl Client {
             lane.outside_turn = 0;
         }
     }
+}
+
+/// Whether a list of values, in groups or not, has this one.
+fn has_value(listed: &[Value], value: &Value) -> bool {
+    listed.iter().any(|one| {
+        one["value"] == *value
+            || one["options"]
+                .as_array()
+                .is_some_and(|group| has_value(group, value))
+    })
 }
