@@ -1,5 +1,4 @@
-//! The fake server's own agents. A spike is one when it is started with [`ROLE`], so that nothing has to be
-//! installed.
+//! The fake server's own agents. A spike starts itself as one of them, so that nothing has to be installed.
 
 use std::env;
 use std::io;

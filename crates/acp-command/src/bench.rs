@@ -3,7 +3,7 @@
 //! In reading order:
 //!
 //! - [`samples`]: times of one thing
-//! - [`measure`]: cold starts and warm turns
+//! - [`mod@measure`]: cold starts and warm turns
 //! - [`conclusion`]: what they say
 //! - [`table`], [`chart`]: how they are shown
 
