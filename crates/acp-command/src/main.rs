@@ -10,7 +10,7 @@
 //! - [`trace`]: the wire, in a file
 //! - [`turn`]: one turn, shown as it comes
 //! - [`ask`], [`chat`], [`inspect`]: the commands
-//! - [`bench`]: whether a warm session pays
+//! - [`mod@bench`]: whether a warm session pays
 //! - [`record`]: between a client and its agent
 
 mod agent;
