@@ -1,5 +1,7 @@
 //! The command line of `cargo xtask`.
 
+use std::ffi::OsString;
+
 use clap::{Args, Parser, Subcommand};
 
 /// The project's own tasks. What they do is in the crates; here they are only put together.
@@ -37,6 +39,12 @@ pub enum Task {
         /// Repeats a run [default: another one each time]
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
+    },
+    /// Compare acp-core with other clients and with a floor written by hand; -h for its own flags
+    #[command(disable_help_flag = true)]
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
     },
 }
 

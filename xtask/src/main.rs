@@ -2,12 +2,15 @@
 
 #[cfg(unix)]
 mod agents;
+#[cfg(target_os = "linux")]
+mod bench;
 mod fixtures;
 mod flags;
 mod root;
 
 use std::{
     env,
+    ffi::{OsStr, OsString},
     io::{self, Write as _},
     path::PathBuf,
     process::{Command, ExitCode},
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
         }
         Task::Agents(flags) => agents(&flags),
         Task::Soak { seed } => soak(seed),
+        Task::Bench { args } => bench(&args),
         Task::Spec { verbose } => Workspace::find().and_then(|workspace| {
             workspace.build(&["acp-conformance"])?;
             let mut ledger = vec!["ledger"];
@@ -127,6 +131,16 @@ fn agents(_: &Agents) -> Result<bool, String> {
     Err("agents are driven by acp-core, which runs on Unix only".into())
 }
 
+#[cfg(target_os = "linux")]
+fn bench(args: &[OsString]) -> Result<bool, String> {
+    bench::run(args)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bench(_: &[OsString]) -> Result<bool, String> {
+    Err("clients are measured on Linux only, where a process can be bound to a CPU".into())
+}
+
 /// In release mode, because it is about many turns and not about overflows.
 fn soak(seed: Option<u64>) -> Result<bool, String> {
     let mut command = Command::new(env!("CARGO"));
@@ -183,11 +197,18 @@ impl Workspace {
     }
 
     fn build(&self, packages: &[&str]) -> Result<(), String> {
+        self.build_in(false, packages)
+    }
+
+    fn build_in(&self, release: bool, packages: &[&str]) -> Result<(), String> {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.arg("build").arg("--target-dir").arg(&self.target);
         for package in packages {
             command.args(["--package", package]);
+        }
+        if release {
+            command.arg("--release");
         }
         match self.status(command)? {
             true => Ok(()),
@@ -196,9 +217,19 @@ impl Workspace {
     }
 
     /// Runs a program of the workspace. False if it reports a failure.
-    fn run(&self, program: &str, args: &[impl AsRef<std::ffi::OsStr>]) -> Result<bool, String> {
+    fn run(&self, program: &str, args: &[impl AsRef<OsStr>]) -> Result<bool, String> {
+        self.run_in(false, program, args)
+    }
+
+    fn run_in(
+        &self,
+        release: bool,
+        program: &str,
+        args: &[impl AsRef<OsStr>],
+    ) -> Result<bool, String> {
+        let profile = if release { "release" } else { "debug" };
         let file = format!("{program}{}", env::consts::EXE_SUFFIX);
-        let mut command = Command::new(self.target.join("debug").join(file));
+        let mut command = Command::new(self.target.join(profile).join(file));
         // The ports' own build commands are to build into the same place, and advice is to be about this
         // program.
         command
