@@ -1,7 +1,5 @@
 //! The engine alone: no process, no pipe, no thread.
 
-#![expect(missing_docs, reason = "criterion makes functions without")]
-
 use std::{hint::black_box, time::Instant};
 
 use acp_core::{

@@ -43,6 +43,8 @@ pub struct Ratio {
     pub median: f64,
     pub least: f64,
     pub greatest: f64,
+    /// That of the least value of each: the round that was disturbed least.
+    pub of_best: f64,
 }
 
 impl Ratio {
@@ -50,11 +52,13 @@ impl Ratio {
     pub fn of(values: &[f64], others: &[f64]) -> Option<Self> {
         let pairs = values.iter().zip(others);
         let mut ratios: Vec<f64> = pairs.map(|(value, other)| value / other).collect();
+        let best = |values: &[f64]| values.iter().copied().reduce(f64::min);
         ratios.sort_by(f64::total_cmp);
         Some(Self {
             median: median(&ratios)?,
             least: *ratios.first()?,
             greatest: *ratios.last()?,
+            of_best: best(values)? / best(others)?,
         })
     }
 }
@@ -93,6 +97,7 @@ mod tests {
     fn ratios_are_of_the_same_round() {
         let ratio = Ratio::of(&[2.0, 20.0, 300.0], &[1.0, 10.0, 100.0]).unwrap();
         assert_eq!((ratio.least, ratio.median, ratio.greatest), (2.0, 2.0, 3.0));
+        assert_eq!(ratio.of_best, 2.0);
         assert_eq!(Ratio::of(&[1.0], &[]), None);
     }
 }

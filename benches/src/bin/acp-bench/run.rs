@@ -58,7 +58,7 @@ impl Runner<'_> {
                 let able: Vec<&Client> = self
                     .clients
                     .iter()
-                    .filter(|client| clients.is_none_or(|names| names.contains(&client.name)))
+                    .filter(|client| clients.include(client.name))
                     .collect();
                 let work_order = order(self.smoke);
                 let expected = Expected {

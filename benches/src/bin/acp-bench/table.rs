@@ -36,8 +36,8 @@ pub fn of_result(result: &WorkResult, machine_is_smoke: bool) -> String {
     }
     let _ = writeln!(
         text,
-        "  {:17}{:>11}{:>11}{:>11}{:>11}  {:22}{}",
-        "", "median", "p99", "CPU", "peak", "× floor (range)", "CPU × floor"
+        "  {:17}{:>11}{:>11}{:>11}{:>11}  {:22}{:13}CPU × floor",
+        "", "median", "p99", "CPU", "peak", "× floor (range)", "best × best"
     );
     for client in &result.clients {
         text += &row(result, client);
@@ -68,9 +68,10 @@ fn row(result: &WorkResult, client: &Measured) -> String {
     let cpu_times = floor.and_then(|floor| Ratio::of(&rounds.cpu_ns, &floor.rounds.cpu_ns));
     let cpu_times = cpu_times.filter(|_| client.name != FLOOR);
     let mut text = format!(
-        "  {:17}{value:>11}{p99:>11}{cpu:>11}{peak:>11}  {:22}{}",
+        "  {:17}{value:>11}{p99:>11}{cpu:>11}{peak:>11}  {:22}{:13}{}",
         client.name,
         times.map_or(String::new(), ratio),
+        times.map_or(String::new(), |ratio| format!("{:.2}", ratio.of_best)),
         cpu_times.map_or(String::new(), |ratio| format!("{:.2}", ratio.median)),
     );
     if let Some(failure) = &client.failure {
@@ -114,6 +115,7 @@ fn ratio(ratio: Ratio) -> String {
         median,
         least,
         greatest,
+        ..
     } = ratio;
     if least == greatest {
         return format!("{median:.2}");

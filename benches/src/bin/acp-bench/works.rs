@@ -16,8 +16,7 @@ pub enum Kind {
     /// Clients that are processes of their own.
     Processes {
         placement: Placement,
-        /// Of all clients that can do it, or of these.
-        clients: Option<&'static [&'static str]>,
+        clients: Clients,
         rounds: usize,
         order: fn(smoke: bool) -> order::Work,
         /// Text of each sample, in bytes.
@@ -28,6 +27,27 @@ pub enum Kind {
     Build,
     /// The engine alone, by criterion.
     Engine,
+}
+
+/// Who does a work.
+#[derive(Clone, Copy)]
+pub enum Clients {
+    /// All, and the ceiling, which is no client.
+    All,
+    /// All that can take part in a conversation.
+    NotCeiling,
+    /// These.
+    Only(&'static [&'static str]),
+}
+
+impl Clients {
+    pub fn include(self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::NotCeiling => name != "ceiling",
+            Self::Only(names) => names.contains(&name),
+        }
+    }
 }
 
 /// What of an outcome counts.
@@ -130,7 +150,7 @@ pub static WORKS: &[Work] = &[
         about: "a warm turn that answers one chunk, client and agent on one CPU",
         kind: Kind::Processes {
             placement: Pinned,
-            clients: None,
+            clients: Clients::NotCeiling,
             rounds: 9,
             order: echo,
             text: |_| ECHO_TEXT,
@@ -148,7 +168,7 @@ pub static WORKS: &[Work] = &[
         about: "the same on one CPU each",
         kind: Kind::Processes {
             placement: Split,
-            clients: None,
+            clients: Clients::NotCeiling,
             rounds: 5,
             order: echo,
             text: |_| ECHO_TEXT,
@@ -161,7 +181,7 @@ pub static WORKS: &[Work] = &[
         about: "a warm turn with a permission request",
         kind: Kind::Processes {
             placement: Pinned,
-            clients: None,
+            clients: Clients::NotCeiling,
             rounds: 7,
             order: permission,
             text: |_| ECHO_TEXT,
@@ -174,7 +194,7 @@ pub static WORKS: &[Work] = &[
         about: "a turn of 100,000 chunks of 20 bytes",
         kind: Kind::Processes {
             placement: Split,
-            clients: None,
+            clients: Clients::All,
             rounds: 7,
             order: |smoke| {
                 turns(
@@ -198,7 +218,7 @@ pub static WORKS: &[Work] = &[
         about: "a turn of 100,000 updates, of which every fourth is text",
         kind: Kind::Processes {
             placement: Split,
-            clients: None,
+            clients: Clients::All,
             rounds: 7,
             order: |smoke| {
                 turns(
@@ -220,7 +240,7 @@ pub static WORKS: &[Work] = &[
         about: "a turn of 1,000,000 chunks of 20 bytes",
         kind: Kind::Processes {
             placement: Split,
-            clients: None,
+            clients: Clients::All,
             rounds: 3,
             order: |smoke| {
                 turns(
@@ -242,7 +262,7 @@ pub static WORKS: &[Work] = &[
         about: "a turn of one chunk of 32 MiB",
         kind: Kind::Processes {
             placement: Split,
-            clients: None,
+            clients: Clients::All,
             rounds: 5,
             order: |smoke| turns(&format!("big {}", chunks(smoke, BIG)), few(smoke, 2), 1),
             text: |smoke| chunks(smoke, BIG) as u64,
@@ -260,7 +280,7 @@ pub static WORKS: &[Work] = &[
         about: "a whole life: start, `initialize`, `session/new`, one turn, close",
         kind: Kind::Processes {
             placement: Pinned,
-            clients: None,
+            clients: Clients::NotCeiling,
             rounds: 7,
             order: |smoke| order::Work::Cycles {
                 script: "bench echo".into(),
@@ -279,7 +299,7 @@ pub static WORKS: &[Work] = &[
         about: "what the check of a 1 MiB conversation of 10 turns adds to a turn (StatePolicy::VerifiedDelta)",
         kind: Kind::Processes {
             placement: Pinned,
-            clients: Some(&[BLOCKING]),
+            clients: Clients::Only(&[BLOCKING]),
             rounds: 5,
             order: |smoke| history(smoke, 10),
             text: |_| 0,
@@ -292,7 +312,7 @@ pub static WORKS: &[Work] = &[
         about: "the same of 100 turns",
         kind: Kind::Processes {
             placement: Pinned,
-            clients: Some(&[BLOCKING]),
+            clients: Clients::Only(&[BLOCKING]),
             rounds: 5,
             order: |smoke| history(smoke, 100),
             text: |_| 0,
@@ -305,7 +325,7 @@ pub static WORKS: &[Work] = &[
         about: "the same of 1000 turns, which must not take 100 times as long as 100 do",
         kind: Kind::Processes {
             placement: Pinned,
-            clients: Some(&[BLOCKING]),
+            clients: Clients::Only(&[BLOCKING]),
             rounds: 5,
             order: |smoke| history(smoke, 1000),
             text: |_| 0,
@@ -321,7 +341,7 @@ pub static WORKS: &[Work] = &[
         about: "turns on 64 lanes of 4 agents at once, beside 64 floors with an agent each",
         kind: Kind::Processes {
             placement: Free,
-            clients: Some(&[FLOOR, BLOCKING, "tokio"]),
+            clients: Clients::Only(&[FLOOR, BLOCKING, "tokio"]),
             rounds: 7,
             order: |smoke| order::Work::Crowd {
                 processes: 4,
@@ -342,7 +362,7 @@ pub static WORKS: &[Work] = &[
         about: "memory that a lane takes in which nothing happens",
         kind: Kind::Processes {
             placement: Free,
-            clients: Some(&[BLOCKING, "tokio"]),
+            clients: Clients::Only(&[BLOCKING, "tokio"]),
             rounds: 1,
             order: |smoke| order::Work::IdleLanes {
                 count: if smoke { 10 } else { 1000 },

@@ -60,30 +60,35 @@ fn at_once<T: Send>(
     each: &mut [T],
     work: impl Fn(&mut T) -> Result<usize> + Sync,
 ) -> Result<Outcome> {
-    let ready = Barrier::new(each.len() + 1);
+    let ready = Barrier::new(each.len());
     let text = AtomicU64::new(0);
-    let (start, cpu) = thread::scope(|scope| {
+    let cpu = usage::cpu_ns();
+    let starts = thread::scope(|scope| {
         let threads: Vec<_> = each
             .iter_mut()
             .map(|one| {
                 scope.spawn(|| {
                     ready.wait();
+                    let start = Instant::now();
                     let len = work(one).map_err(|error| error.to_string())?;
                     text.fetch_add(len as u64, Ordering::Relaxed);
-                    Ok::<_, String>(())
+                    Ok::<_, String>(start)
                 })
             })
             .collect();
-        let cpu = usage::cpu_ns();
-        ready.wait();
-        let start = Instant::now();
-        for thread in threads {
-            thread.join().map_err(|_| "a caller panicked")??;
-        }
-        Result::Ok((start, cpu))
+        let start = |thread: thread::ScopedJoinHandle<'_, std::result::Result<Instant, String>>| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err("a caller panicked".into()))
+        };
+        threads
+            .into_iter()
+            .map(start)
+            .collect::<std::result::Result<Vec<_>, _>>()
     })?;
+    let first = starts.into_iter().min().ok_or("nobody to work")?;
     Ok(Outcome {
-        samples_ns: vec![nanos(start.elapsed())],
+        samples_ns: vec![nanos(first.elapsed())],
         cpu_ns: usage::cpu_ns() - cpu,
         peak_rss: usage::peak_rss(),
         text_bytes: text.into_inner(),
