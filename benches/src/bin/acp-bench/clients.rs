@@ -39,7 +39,7 @@ impl Client {
 /// The clients that can be run; says which cannot.
 pub fn find(peers: Peers, cargo: &Cargo) -> Vec<Client> {
     let own = cargo.programs.join("bench-client");
-    let mut clients: Vec<Client> = ["floor", "floor-single", "ceiling", "blocking"]
+    let mut clients: Vec<Client> = ["floor", "floor-single", "ceiling", "blocking", "tokio"]
         .map(|name| Client {
             name,
             program: own.clone(),

@@ -10,7 +10,8 @@ use std::{
 };
 
 use acp_bench::{order::Outcome, usage};
-use acp_core::{AcpAgent, GenerateRequest, Lane, LoadOptions};
+use acp_core::{AcpAgent, GenerateError, GenerateRequest, Lane, LoadOptions, tokio as on_tokio};
+use tokio::{runtime, task::JoinSet};
 
 use crate::{Client as _, Result, floor::Floor, nanos};
 
@@ -37,6 +38,52 @@ pub fn of_lanes(agent: &[String], processes: usize, lanes: usize, count: usize) 
     });
     drop(lanes);
     outcome
+}
+
+/// The same on tokio, each lane with a task of its own.
+pub fn of_lanes_on_tokio(
+    agent: &[String],
+    processes: usize,
+    lanes: usize,
+    count: usize,
+) -> Result<Outcome> {
+    let runtime = runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (mut agents, mut open) = (Vec::new(), Vec::new());
+        for _ in 0..processes {
+            agents.push(on_tokio::AcpAgent::start(LoadOptions::new(agent)).await?);
+        }
+        for agent in agents.iter().cycle().take(lanes) {
+            open.push(agent.lane().await?);
+        }
+        let cpu = usage::cpu_ns();
+        let start = Instant::now();
+        let mut callers = JoinSet::new();
+        for lane in open {
+            callers.spawn(async move {
+                let request = GenerateRequest::user(SCRIPT);
+                let mut text = 0;
+                for _ in 0..count {
+                    text += lane.generate(&request).await?.content.len();
+                }
+                Ok::<_, GenerateError>((lane, text as u64))
+            });
+        }
+        let mut outcome = Outcome::default();
+        let mut open = Vec::new();
+        while let Some(caller) = callers.join_next().await {
+            let (lane, text) = caller??;
+            outcome.text_bytes += text;
+            open.push(lane);
+        }
+        outcome.samples_ns.push(nanos(start.elapsed()));
+        outcome.cpu_ns = usage::cpu_ns() - cpu;
+        outcome.peak_rss = usage::peak_rss();
+        for agent in agents {
+            agent.close().await;
+        }
+        Ok(outcome)
+    })
 }
 
 /// As many floors, each with an agent of its own.
@@ -111,5 +158,29 @@ pub fn idle(agent: &[String], count: usize) -> Result<Outcome> {
         lane_bytes: grown / count.max(1) as u64,
         peak_rss: usage::peak_rss(),
         ..Outcome::default()
+    })
+}
+
+/// The same on tokio.
+pub fn idle_on_tokio(agent: &[String], count: usize) -> Result<Outcome> {
+    let runtime = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let agent = on_tokio::AcpAgent::start(LoadOptions::new(agent)).await?;
+        let first = agent.lane().await?;
+        first.generate(&GenerateRequest::user(SCRIPT)).await?;
+        let before = usage::rss();
+        let mut lanes = Vec::with_capacity(count);
+        for _ in 0..count {
+            lanes.push(agent.lane().await?);
+        }
+        let grown = usage::rss().saturating_sub(before);
+        agent.close().await;
+        Ok(Outcome {
+            lane_bytes: grown / count.max(1) as u64,
+            peak_rss: usage::peak_rss(),
+            ..Outcome::default()
+        })
     })
 }

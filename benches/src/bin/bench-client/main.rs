@@ -7,6 +7,7 @@
 //! | `floor-single` | the same without the thread |
 //! | `ceiling` | counts newlines: what the agent and the pipe give at most |
 //! | `blocking` | `acp-core`'s blocking driver |
+//! | `tokio` | its driver for tokio, on a runtime of one thread; in a crowd, on one of as many as there are CPUs |
 
 mod blocking;
 mod ceiling;
@@ -14,6 +15,7 @@ mod conversation;
 mod crowd;
 mod floor;
 mod floor_single;
+mod on_tokio;
 mod wire;
 
 use std::{
@@ -28,7 +30,10 @@ use acp_bench::{
     usage,
 };
 
-use crate::{blocking::Blocking, ceiling::Ceiling, floor::Floor, floor_single::FloorSingle};
+use crate::{
+    blocking::Blocking, ceiling::Ceiling, floor::Floor, floor_single::FloorSingle,
+    on_tokio::OnTokio,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -70,7 +75,17 @@ fn run(client: &str, order: &str) -> Result<String> {
             },
         ) => crowd::of_lanes(&agent, *processes, *lanes, *count),
         ("floor", Work::Crowd { lanes, count, .. }) => crowd::of_floors(&agent, *lanes, *count),
+        (
+            "tokio",
+            Work::Crowd {
+                processes,
+                lanes,
+                count,
+            },
+        ) => crowd::of_lanes_on_tokio(&agent, *processes, *lanes, *count),
         ("blocking", Work::IdleLanes { count }) => crowd::idle(&agent, *count),
+        ("tokio", Work::IdleLanes { count }) => crowd::idle_on_tokio(&agent, *count),
+        ("tokio", _) => measure::<OnTokio>(&agent, &work),
         ("blocking", _) => measure::<Blocking>(&agent, &work),
         ("floor", _) => measure::<Floor>(&agent, &work),
         ("floor-single", _) => measure::<FloorSingle>(&agent, &work),
