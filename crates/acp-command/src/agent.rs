@@ -5,11 +5,15 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use acp_core::{AcpAgent, Implementation, Lane, LoadError, LoadOptions, split_command};
+use acp_core::{
+    AcpAgent, GenerateError, Implementation, Lane, LoadError, LoadOptions, Secrets, split_command,
+};
 
-use crate::cli::{StartArgs, TurnArgs};
-use crate::failure::Failure;
+use crate::cli::{AgentsFileArgs, StartArgs, State, TurnArgs};
+use crate::failure::{Failure, login_advice};
 use crate::interrupt::Interrupts;
+use crate::mcp::may_be_secret;
+use crate::presets::{self, Preset, Presets};
 use crate::terminal;
 
 /// Names the agent where there is no `--agent`.
@@ -19,6 +23,10 @@ const AGENT_VARIABLE: &str = "ACP_AGENT";
 pub(crate) struct AgentCommand {
     argv: Vec<OsString>,
     pub(crate) name: String,
+    /// What is known of it, if that is how it was named.
+    preset: Option<Preset>,
+    /// Whether it is a word that could have been a name, and is none.
+    is_unknown_name: bool,
 }
 
 impl AgentCommand {
@@ -29,23 +37,45 @@ impl AgentCommand {
             None => variable()?,
         };
         match named {
-            Some(line) => Self::named(&line),
+            Some(line) => Self::named(&line, &args.file),
             None => {
                 terminal::note(
-                    "This is the built-in demo agent; name a real one with --agent 'CMD' or ACP_AGENT.",
+                    "This is the built-in demo agent; name a real one with --agent or ACP_AGENT. \
+                     `acp agents` lists those that are known.",
                 );
                 Self::demo()
             }
         }
     }
 
-    fn named(line: &str) -> Result<Self, Failure> {
+    /// A word is a name if there is an agent of that name, and a program otherwise.
+    fn named(line: &str, file: &AgentsFileArgs) -> Result<Self, Failure> {
         let argv = split_command(line).map_err(Failure::load)?;
+        let mut is_unknown_name = false;
+        if let [word] = &argv[..]
+            && presets::is_name(word)
+        {
+            match Presets::load(file)?.get(word) {
+                Some(preset) => return Ok(Self::preset(word, preset)),
+                None => is_unknown_name = true,
+            }
+        }
         let program = argv.first().map(Path::new).and_then(Path::file_name);
         Ok(Self {
             name: program.unwrap_or_default().to_string_lossy().into_owned(),
             argv: argv.into_iter().map(OsString::from).collect(),
+            preset: None,
+            is_unknown_name,
         })
+    }
+
+    fn preset(name: &str, preset: &Preset) -> Self {
+        Self {
+            argv: preset.command.iter().map(OsString::from).collect(),
+            name: name.to_owned(),
+            preset: Some(preset.clone()),
+            is_unknown_name: false,
+        }
     }
 
     /// The demo agent, which does nothing but say back what it is asked.
@@ -58,6 +88,8 @@ impl AgentCommand {
         Ok(Self {
             argv: vec![this.into(), "demo-agent".into()],
             name: "the demo agent".to_owned(),
+            preset: None,
+            is_unknown_name: false,
         })
     }
 
@@ -68,14 +100,18 @@ impl AgentCommand {
         if let Some(cwd) = &start.cwd {
             options = options.cwd(cwd);
         }
+        if let Some(method) = &start.authenticate {
+            options = options.authenticate(method);
+        }
         if let Some(limit) = start.startup_timeout {
             options = options.startup_timeout(limit.0);
         }
-        let Some(turn) = turn else { return options };
-        options = options.permission(turn.permission.into());
-        if let Some(mode) = &turn.mode {
-            options = options.mode(mode);
+        for (name, value) in self.variables() {
+            options = options.env(name, value);
         }
+        let Some(turn) = turn else { return options };
+        options = turn.setting.apply(options);
+        options = options.permission(turn.permission.into());
         if let Some(limit) = turn.idle_timeout {
             options = options.idle_timeout(limit.0);
         }
@@ -83,6 +119,60 @@ impl AgentCommand {
             options = options.deadline(limit.0);
         }
         options
+    }
+
+    /// The state policy for it, where none is asked for.
+    pub(crate) fn state(&self) -> Option<State> {
+        self.preset.as_ref()?.state
+    }
+
+    /// What is masked wherever people read: the environment's secrets, and what the agent is given.
+    pub(crate) fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::default();
+        secrets.add_environment();
+        self.variables()
+            .filter(|(_, value)| may_be_secret(value))
+            .for_each(|(_, value)| secrets.add(value));
+        secrets
+    }
+
+    /// Adds to a failure what can be done about it with this agent.
+    pub(crate) fn explain(&self, mut failure: Failure) -> Failure {
+        let preset = self.preset.as_ref();
+        match &failure {
+            Failure::Load {
+                error: LoadError::SpawnFailed { .. },
+                ..
+            } => {
+                if let Some(install) = preset.and_then(|preset| preset.install.as_ref()) {
+                    failure.advise(&format!("To install {}: {install}", self.name));
+                } else if self.is_unknown_name {
+                    failure.advise(&format!(
+                        "There is no agent of the name `{}` either; `acp agents` lists them.",
+                        self.name
+                    ));
+                }
+            }
+            Failure::Load {
+                error: LoadError::AuthRequired(_),
+                ..
+            }
+            | Failure::Turn {
+                error: GenerateError::AuthRequired { .. },
+                ..
+            } => {
+                if let Some(login) = preset.and_then(|preset| preset.login.as_ref()) {
+                    failure.advise(&format!("To log in to {}: {login}", self.name));
+                }
+            }
+            _ => {}
+        }
+        failure
+    }
+
+    fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let variables = self.preset.iter().flat_map(|preset| &preset.env);
+        variables.map(|(name, value)| (&**name, &**value))
     }
 }
 
@@ -134,8 +224,11 @@ impl Running {
                 partial: String::new(),
             },
             None => Failure::Load {
+                advice: match &error {
+                    LoadError::AuthRequired(_) => login_advice(&self.agent.info().auth_methods),
+                    _ => String::new(),
+                },
                 error,
-                auth_methods: self.agent.info().auth_methods,
                 diagnostics: self.agent.diagnostics(),
             },
         }

@@ -2,14 +2,15 @@
 
 use std::io::{self, IsTerminal as _};
 
-use acp_core::{GenerateRequest, Lane, Message};
+use acp_core::{GenerateRequest, Lane, Message, Secrets};
 
 use crate::agent::{AgentCommand, Running};
 use crate::cli::Chat;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::session;
 use crate::terminal::{self, Answer, Spinner, human};
-use crate::turn::{self, TurnTimes};
+use crate::turn::{self, Shown, TurnTimes};
 
 pub(crate) fn run(args: &Chat) -> Result<(), Failure> {
     let interrupts = Interrupts::watch().map_err(Failure::signals)?;
@@ -18,23 +19,50 @@ pub(crate) fn run(args: &Chat) -> Result<(), Failure> {
         interrupts.outlive_ctrl_c();
     }
     let command = AgentCommand::find(&args.start)?;
-    let spinner = Spinner::new(format!("starting {}", command.name));
+    chat(args, &command, interrupts, interactive).map_err(|failure| command.explain(failure))
+}
+
+fn chat(
+    args: &Chat,
+    command: &AgentCommand,
+    interrupts: Interrupts,
+    interactive: bool,
+) -> Result<(), Failure> {
+    let mut secrets = command.secrets();
     let options = command
         .options(&args.start, Some(&args.turn))
-        .state(args.state.policy.into());
+        .state(args.state.policy(&args.session, command.state()));
+    let options = args.session.apply(options, &mut secrets)?;
+    let spinner = Spinner::new(format!("starting {}", command.name));
     let running = Running::spawn(options, interrupts)?;
     let lane = running.open()?;
     spinner.clear();
+    session::tell(&lane.session(), args.show.verbose);
     let start = running.agent().startup_time().unwrap_or_default() + lane.open_time();
     terminal::aside(format!(
         "Ready after {}: the agent's start-up, paid once and not with each turn. That is all a warm \
          session saves; ACP itself makes no agent faster.",
         human(start)
     ));
-    talk(&running, &lane, interactive)
+    let turns = Turns {
+        running: &running,
+        lane: &lane,
+        verbose: args.show.verbose,
+        secrets,
+    };
+    talk(&turns, interactive)
 }
 
-fn talk(running: &Running, lane: &Lane, interactive: bool) -> Result<(), Failure> {
+/// What the turns have in common.
+struct Turns<'a> {
+    running: &'a Running,
+    lane: &'a Lane,
+    verbose: bool,
+    secrets: Secrets,
+}
+
+fn talk(turns: &Turns<'_>, interactive: bool) -> Result<(), Failure> {
+    let running = turns.running;
     let mut messages = Vec::new();
     while let Some(question) = read_question(running)? {
         if question.trim().is_empty() {
@@ -42,7 +70,7 @@ fn talk(running: &Running, lane: &Lane, interactive: bool) -> Result<(), Failure
         }
         let mut request = GenerateRequest::new(messages.clone());
         request.messages.push(Message::user(question));
-        match take_turn(running, lane, &request) {
+        match turns.take(&request) {
             Ok((content, times)) => {
                 messages = request.messages;
                 messages.push(Message::assistant(content));
@@ -84,22 +112,15 @@ fn read_question(running: &Running) -> Result<Option<String>, Failure> {
     }
 }
 
-fn take_turn(
-    running: &Running,
-    lane: &Lane,
-    request: &GenerateRequest,
-) -> Result<(String, TurnTimes), Failure> {
-    let spinner = Spinner::new("waiting for the answer");
-    let mut answer = Answer::new();
-    let result = turn::run(running, lane, request, |text| {
-        spinner.clear();
-        answer.write(text)
-    });
-    spinner.clear();
-    if !matches!(result, Err(Failure::Output(_))) {
-        answer.finish().map_err(Failure::Output)?;
+impl Turns<'_> {
+    fn take(&self, request: &GenerateRequest) -> Result<(String, TurnTimes), Failure> {
+        let spinner = Spinner::new("waiting for the answer");
+        let mut shown = Shown::new(&spinner, Some(Answer::new()), self.verbose, &self.secrets);
+        let result =
+            turn::run_with_events(self.running, self.lane, request, |event| shown.take(event));
+        let (response, times) = shown.end(result, |_| None)?;
+        Ok((response.content, times))
     }
-    result.map(|(response, times)| (response.content, times))
 }
 
 fn describe(times: TurnTimes) -> String {

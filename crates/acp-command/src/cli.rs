@@ -1,14 +1,14 @@
 //! The command line.
 
-use std::ffi::OsString;
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
+mod values;
 
-use acp_core::{PermissionPolicy, StatePolicy};
-use clap::builder::PossibleValue;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use values::{BenchState, Format, Limit, Permission, Setting, Size, State};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -21,7 +21,8 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   acp ask 'Hello?'                                 the built-in demo agent: nothing to install
-  acp ask --agent 'gemini --acp' 'Explain main.rs'
+  acp agents                                       the agents that are known by name
+  acp ask --agent gemini 'Explain main.rs'
   export ACP_AGENT='npx -y @agentclientprotocol/claude-agent-acp'
   git diff | acp ask --permission reject -
   acp ask --format json 'Hello?' | jq .timings
@@ -33,6 +34,19 @@ const BENCH_EXAMPLES: &str = "\
 Examples:
   acp bench --agent 'gemini --acp' --sizes 17,12K
   acp bench --agent 'gemini --acp' --sizes 17 --turns 20 --state all --svg bench.svg";
+
+const AGENTS_FILES: &str = "\
+An agent's name stands for its command line wherever --agent or ACP_AGENT is one word without a slash. The
+built-in ones are added to, or replaced, by the file of --agents, else of ACP_AGENTS, else
+$XDG_CONFIG_HOME/acp/agents.toml, else ~/.config/acp/agents.toml:
+
+  [gemini]                         # no command: these keys, and the others as they are built in
+  env = { GEMINI_API_KEY = \"…\" }
+
+  [mine]                           # with a command: an agent of its own
+  command = [\"/opt/mine/bin/agent\", \"--acp\"]
+  title = \"My agent\"
+  state = \"full-request\"           # as --state; also: install, login, notes, docs, verified";
 
 const RECORD_EXAMPLES: &str = "\
 Examples:
@@ -62,6 +76,9 @@ pub(crate) enum Command {
     /// Ctrl-C cancels the turn; a second one ends the agent at once, as does the first after five seconds.
     #[command(after_help = EXIT_CODES)]
     Ask(Ask),
+    /// List the agents that are known by name, and whether each is installed.
+    #[command(after_help = AGENTS_FILES)]
+    Agents(Agents),
     /// Hold a conversation with one warm agent, a line at a time.
     ///
     /// Ctrl-C cancels the turn that runs; between turns it ends the conversation, as Ctrl-D does. A
@@ -113,9 +130,20 @@ pub(crate) struct Ask {
     #[command(flatten)]
     pub(crate) start: StartArgs,
     #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    #[command(flatten)]
     pub(crate) turn: TurnArgs,
     #[command(flatten)]
     pub(crate) state: StateArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+    /// Ask for an answer that is a JSON value. A reply that is none is asked for once more, twice at most.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Ask for JSON in the form of the JSON Schema in this file. That it is JSON is made sure of; that it has
+    /// this form is not.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub(crate) json_schema: Option<PathBuf>,
     /// What is printed on standard output: the text as it comes, or one JSON object at the end.
     ///
     /// Of its `timings`, in milliseconds, `initialize_ms` and `session_ms` are the agent's own
@@ -131,15 +159,38 @@ pub(crate) struct Chat {
     #[command(flatten)]
     pub(crate) start: StartArgs,
     #[command(flatten)]
+    pub(crate) session: SessionArgs,
+    #[command(flatten)]
     pub(crate) turn: TurnArgs,
     #[command(flatten)]
     pub(crate) state: StateArgs,
+    #[command(flatten)]
+    pub(crate) show: ShowArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct Agents {
+    #[command(flatten)]
+    pub(crate) file: AgentsFileArgs,
+    /// Only these.
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// What is printed on standard output.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) format: Format,
+    /// The same as --format json.
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct Inspect {
     #[command(flatten)]
     pub(crate) start: StartArgs,
+    #[command(flatten)]
+    pub(crate) setting: SettingArgs,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
     /// What is printed on standard output.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: Format,
@@ -210,17 +261,58 @@ pub(crate) struct RecordWire {
 /// How the agent is started.
 #[derive(Args)]
 pub(crate) struct StartArgs {
-    /// The agent's command line, quoted as for a shell; nothing in it is expanded [default: the
-    /// environment variable ACP_AGENT, else a built-in demo agent].
-    #[arg(long, value_name = "CMD")]
+    /// The agent: a name that `acp agents` lists, or else its command line, quoted as for a shell; nothing in
+    /// it is expanded [default: the environment variable ACP_AGENT, else a built-in demo agent].
+    #[arg(long, value_name = "NAME|CMD")]
     pub(crate) agent: Option<String>,
+    #[command(flatten)]
+    pub(crate) file: AgentsFileArgs,
     /// The directory the agent works in [default: this one].
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
+    /// The method to log in with if the agent wants that, by its id; `acp inspect` lists them.
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) authenticate: Option<String>,
     /// Longest wait for each step of the agent's start, such as 30s or 2m; off is no limit
     /// [default: 2m].
     #[arg(long, value_name = "TIME")]
     pub(crate) startup_timeout: Option<Limit>,
+}
+
+/// Where agents get their names.
+#[derive(Args)]
+pub(crate) struct AgentsFileArgs {
+    /// Names for agents, beside the built-in ones; `acp help agents` shows its form [default: the environment
+    /// variable ACP_AGENTS, else acp/agents.toml in the directory for configuration].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) agents: Option<PathBuf>,
+}
+
+/// What a session is.
+#[derive(Args)]
+pub(crate) struct SessionArgs {
+    /// Go on with this session of before; fail if the agent cannot. `--format json` shows the id of a session.
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) resume: Option<String>,
+    /// Go on with this session of before, or begin a new one if the agent cannot.
+    #[arg(long, value_name = "ID", conflicts_with = "resume")]
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) resume_or_new: Option<String>,
+    /// Give the session the MCP servers of this JSON file, an object with `mcpServers` as other MCP clients
+    /// have it; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp: Vec<PathBuf>,
+    /// Give the session this directory besides the one that the agent works in; may be given several times.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) add_dir: Vec<PathBuf>,
+}
+
+/// What is shown beside the answer.
+#[derive(Args)]
+pub(crate) struct ShowArgs {
+    /// Show what the agent does as well, on standard error: thoughts, tool calls, plans, permissions, usage.
+    #[arg(long, short, visible_alias = "events")]
+    pub(crate) verbose: bool,
 }
 
 /// What is written down of the wire.
@@ -233,12 +325,23 @@ pub(crate) struct TraceArgs {
     pub(crate) trace: Option<PathBuf>,
 }
 
-/// How turns run.
+/// What a session is set to.
 #[derive(Args)]
-pub(crate) struct TurnArgs {
+pub(crate) struct SettingArgs {
     /// The session mode, by its id; `acp inspect` lists them [default: the agent's own].
     #[arg(long)]
     pub(crate) mode: Option<String>,
+    /// Set a configuration option of the session; may be given several times. `true` and `false` are sent as
+    /// booleans, all else as text, and so is what stands in double quotes. `acp inspect` lists the options.
+    #[arg(long = "config", value_name = "ID=VALUE")]
+    pub(crate) settings: Vec<Setting>,
+}
+
+/// How turns run.
+#[derive(Args)]
+pub(crate) struct TurnArgs {
+    #[command(flatten)]
+    pub(crate) setting: SettingArgs,
     /// How the agent's permission requests are answered.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) permission: Permission,
@@ -254,156 +357,13 @@ pub(crate) struct TurnArgs {
 /// What of a conversation goes to the agent.
 #[derive(Args)]
 pub(crate) struct StateArgs {
-    /// What of the conversation goes out with a turn, and into which session.
+    /// What of the conversation goes out with a turn, and into which session [default: what the agents file
+    /// says, else verified-delta; with --resume it is full-request, and can be nothing else].
     ///
     /// The default sends an agent least where a conversation grows, and notices where it does not; the
     /// library's is full-request, which is what other clients of the same kind send.
-    #[arg(long = "state", value_name = "POLICY", value_enum, default_value_t)]
-    pub(crate) policy: State,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Format {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Permission {
-    /// The first option that allows, in the agent's order, which may allow for good.
-    FirstAllow,
-    /// Allow once, where that is offered.
-    #[default]
-    AllowOnce,
-    /// Reject.
-    Reject,
-}
-
-impl From<Permission> for PermissionPolicy {
-    fn from(permission: Permission) -> Self {
-        match permission {
-            Permission::FirstAllow => Self::FirstAllow,
-            Permission::AllowOnce => Self::AllowOnce,
-            Permission::Reject => Self::Reject,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum State {
-    /// All of it, into the same session, which piles up a copy for each turn.
-    #[value(alias = "full_request")]
-    FullRequest,
-    /// All of it, into a session that was never used.
-    #[value(alias = "fresh_session")]
-    FreshSession,
-    /// What is new, where the session holds exactly the rest; otherwise as fresh-session.
-    #[default]
-    #[value(alias = "verified_delta")]
-    VerifiedDelta,
-}
-
-impl From<State> for StatePolicy {
-    fn from(state: State) -> Self {
-        match state {
-            State::FullRequest => Self::FullRequest,
-            State::FreshSession => Self::FreshSession,
-            State::VerifiedDelta => Self::VerifiedDelta,
-        }
-    }
-}
-
-impl State {
-    /// As it is written on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::FullRequest => "full-request",
-            Self::FreshSession => "fresh-session",
-            Self::VerifiedDelta => "verified-delta",
-        }
-    }
-}
-
-/// Which state policies are measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BenchState {
-    One(State),
-    All,
-}
-
-impl ValueEnum for BenchState {
-    fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Self::One(State::FullRequest),
-                Self::One(State::FreshSession),
-                Self::One(State::VerifiedDelta),
-                Self::All,
-            ]
-        }
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::One(state) => state.to_possible_value(),
-            Self::All => Some(PossibleValue::new("all").help("All of these")),
-        }
-    }
-}
-
-/// The size of a prompt, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Size(pub(crate) usize);
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (digits, unit) = match text.char_indices().last() {
-            Some((end, 'K' | 'k')) => (&text[..end], 1 << 10),
-            Some((end, 'M' | 'm')) => (&text[..end], 1 << 20),
-            _ => (text, 1),
-        };
-        let size: Option<usize> = digits.parse().ok();
-        // A line of more than 64 MiB is not read by this library, nor by much else.
-        match size.and_then(|size| size.checked_mul(unit)) {
-            Some(size @ 1..=0x400_0000) => Ok(Self(size)),
-            _ => Err("write it as 17, 12K or 1M, of 64M at most".to_owned()),
-        }
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            size if size.is_multiple_of(1 << 20) => write!(f, "{} MiB", size >> 20),
-            size if size.is_multiple_of(1 << 10) => write!(f, "{} KiB", size >> 10),
-            size => write!(f, "{size} bytes"),
-        }
-    }
-}
-
-/// A time limit; `None` is off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit(pub(crate) Option<Duration>);
-
-impl FromStr for Limit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "off" {
-            return Ok(Self(None));
-        }
-        match humantime::parse_duration(text) {
-            // 0 is off wherever ACP clients take times as numbers.
-            Ok(Duration::ZERO) => Ok(Self(None)),
-            Ok(limit) => Ok(Self(Some(limit))),
-            Err(error) => Err(format!("{error}; write it as 500ms, 30s, 5m or off")),
-        }
-    }
+    #[arg(long = "state", value_name = "POLICY", value_enum)]
+    pub(crate) policy: Option<State>,
 }
 
 #[cfg(test)]
@@ -414,45 +374,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn limits_are_read_with_units() {
-        let seconds = |n| Ok(Limit(Some(Duration::from_secs(n))));
-        assert_eq!("90s".parse(), seconds(90));
-        assert_eq!("1m 30s".parse(), seconds(90));
-        assert_eq!("500ms".parse(), Ok(Limit(Some(Duration::from_millis(500)))));
-        assert_eq!("off".parse(), Ok(Limit(None)));
-        assert_eq!("0s".parse(), Ok(Limit(None)));
-        for wrong in ["", "30", "-1s", "soon"] {
-            let error = wrong.parse::<Limit>().unwrap_err();
-            assert!(error.contains("30s"), "{error}");
-        }
-    }
-
-    #[test]
-    fn sizes_are_read_and_shown_in_binary_units() {
-        for (text, size, shown) in [
-            ("17", 17, "17 bytes"),
-            ("12K", 12 << 10, "12 KiB"),
-            ("1m", 1 << 20, "1 MiB"),
-            ("64M", 64 << 20, "64 MiB"),
-        ] {
-            assert_eq!(text.parse(), Ok(Size(size)));
-            assert_eq!(Size(size).to_string(), shown);
-        }
-        for wrong in [
-            "",
-            "0",
-            "K",
-            "-1",
-            "1G",
-            "65M",
-            "99999999999999999999M",
-            "1µ",
-        ] {
-            assert!(wrong.parse::<Size>().is_err(), "{wrong}");
-        }
     }
 
     #[test]

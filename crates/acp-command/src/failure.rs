@@ -14,16 +14,18 @@ pub(crate) enum Failure {
     /// The agent could not be started, or opened no session.
     Load {
         error: LoadError,
-        /// The ways to log in that the agent offers.
-        auth_methods: Vec<AuthMethod>,
         /// The end of the agent's standard error.
         diagnostics: String,
+        /// What to do about it, in lines; empty where that is not known.
+        advice: String,
     },
     /// The question could not be sent, or the turn gave no answer.
     Turn {
         error: GenerateError,
         /// The end of the agent's standard error.
         diagnostics: String,
+        /// What to do about it, in lines; empty where that is not known.
+        advice: String,
     },
     /// Standard output could not be written.
     Output(io::Error),
@@ -44,6 +46,7 @@ impl Failure {
         Self::Turn {
             error: GenerateError::InvalidRequest(message),
             diagnostics: String::new(),
+            advice: String::new(),
         }
     }
 
@@ -65,8 +68,18 @@ impl Failure {
     pub(crate) fn load(error: LoadError) -> Self {
         Self::Load {
             error,
-            auth_methods: Vec::new(),
             diagnostics: String::new(),
+            advice: String::new(),
+        }
+    }
+
+    /// Adds a line that says what to do about it.
+    pub(crate) fn advise(&mut self, line: &str) {
+        if let Self::Load { advice, .. } | Self::Turn { advice, .. } = self {
+            if !advice.is_empty() {
+                advice.push('\n');
+            }
+            advice.push_str(line);
         }
     }
 
@@ -96,17 +109,20 @@ impl Failure {
         match self {
             Self::Load {
                 error,
-                auth_methods,
                 diagnostics,
+                advice,
             } => {
                 terminal::error(error);
-                if matches!(error, LoadError::AuthRequired(_)) {
-                    terminal::note(login_advice(auth_methods));
-                }
+                advice.lines().for_each(terminal::note);
                 print_tail(error.stderr_tail(), diagnostics);
             }
-            Self::Turn { error, diagnostics } => {
+            Self::Turn {
+                error,
+                diagnostics,
+                advice,
+            } => {
                 terminal::error(error);
+                advice.lines().for_each(terminal::note);
                 print_tail(error.stderr_tail(), diagnostics);
             }
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -172,7 +188,8 @@ fn print_tail(shown: Option<&str>, diagnostics: &str) {
     }
 }
 
-fn login_advice(methods: &[AuthMethod]) -> String {
+/// How to log in, where an agent offers these methods.
+pub(crate) fn login_advice(methods: &[AuthMethod]) -> String {
     let mut advice = String::from(
         "Log in with the agent's own program or set the variables it wants, then try again.",
     );
@@ -207,6 +224,7 @@ mod tests {
         let turn = |error| Failure::Turn {
             error,
             diagnostics: String::new(),
+            advice: String::new(),
         };
         let cancelled = GenerateError::Cancelled {
             partial: String::new(),
@@ -237,6 +255,7 @@ mod tests {
                 partial: "half".into(),
             },
             diagnostics: "warning".into(),
+            advice: String::new(),
         };
         assert_eq!(
             failure.to_json(),

@@ -10,6 +10,7 @@ use crate::agent::{AgentCommand, Running};
 use crate::cli::{Format, Inspect};
 use crate::failure::{Failure, print_as_json};
 use crate::interrupt::Interrupts;
+use crate::session;
 use crate::terminal::{self, Spinner, human, millis};
 
 pub(crate) fn run(args: &Inspect) -> Result<(), Failure> {
@@ -32,8 +33,18 @@ struct Report {
 fn inspect(args: &Inspect) -> Result<Report, Failure> {
     let interrupts = Interrupts::watch().map_err(Failure::signals)?;
     let command = AgentCommand::find(&args.start)?;
+    inspect_agent(args, &command, interrupts).map_err(|failure| command.explain(failure))
+}
+
+fn inspect_agent(
+    args: &Inspect,
+    command: &AgentCommand,
+    interrupts: Interrupts,
+) -> Result<Report, Failure> {
+    let options = args.setting.apply(command.options(&args.start, None));
+    let options = args.session.apply(options, &mut command.secrets())?;
     let spinner = Spinner::new(format!("starting {}", command.name));
-    let running = Running::spawn(command.options(&args.start, None), interrupts)?;
+    let running = Running::spawn(options, interrupts)?;
     running.wait_ready()?;
     spinner.message("opening a session");
     let session = running.lane();
@@ -43,7 +54,9 @@ fn inspect(args: &Inspect) -> Result<Report, Failure> {
     Ok(Report {
         info: running.agent().info(),
         initialize: running.agent().startup_time().unwrap_or_default(),
-        session: session.map(|lane: Lane| (lane.session(), lane.open_time())),
+        session: session
+            .map(|lane: Lane| (lane.session(), lane.open_time()))
+            .map_err(|failure| command.explain(failure)),
     })
 }
 
@@ -60,6 +73,13 @@ fn as_json(report: Report) -> Result<(), Failure> {
         "agent": info.implementation,
         "protocol_version": PROTOCOL_VERSION,
         "capabilities": info.capabilities,
+        "sessions": {
+            "load": info.load_session,
+            "resume": info.resume_session,
+            "close": info.close_session,
+            "additional_directories": info.additional_directories,
+        },
+        "mcp": {"stdio": true, "http": info.mcp.http, "sse": info.mcp.sse},
         "auth_methods": auth_methods,
         "session": null,
         "timings": {"initialize_ms": millis(report.initialize), "session_ms": null},
@@ -68,6 +88,8 @@ fn as_json(report: Report) -> Result<(), Failure> {
         Ok((session, time)) => {
             value["session"] = json!({
                 "session_id": session.session_id,
+                "resumed": session.resumed,
+                "resume_error": session.resume_error,
                 "modes": session.modes,
                 "config_options": session.config_options,
             });
@@ -96,9 +118,23 @@ fn as_text(report: Report) -> Result<(), Failure> {
         "initialize",
         &format!("{} from the start of the process", human(report.initialize)),
     );
-    if let Ok((_, time)) = &report.session {
-        text.row("session/new", &human(*time));
+    if let Ok((session, time)) = &report.session {
+        text.row("session", &opened(session, *time));
     }
+    let of_sessions = [
+        ("load", info.load_session),
+        ("resume", info.resume_session),
+        ("close", info.close_session),
+        ("additional directories", info.additional_directories),
+    ];
+    text.row("sessions", &offered(&of_sessions));
+    // Every agent can start a process.
+    let servers = [
+        ("stdio", true),
+        ("http", info.mcp.http),
+        ("sse", info.mcp.sse),
+    ];
+    text.row("MCP servers", &offered(&servers));
     text.list("capabilities", capabilities(&info.capabilities));
     text.list(
         "auth methods",
@@ -112,7 +148,8 @@ fn as_text(report: Report) -> Result<(), Failure> {
         text.list("config options", config_options(&session.config_options));
     }
     terminal::print_report(&text.0).map_err(Failure::Output)?;
-    let _session = report.session?;
+    let (session, _) = report.session?;
+    session::tell(&session, false);
     terminal::note(
         "The times are the agent's own start-up. A warm session pays it once instead of with every \
          turn; ACP itself makes no agent faster.",
@@ -139,6 +176,24 @@ impl Text {
         for (i, value) in values.iter().enumerate() {
             self.row(if i == 0 { label } else { "" }, value);
         }
+    }
+}
+
+fn opened(session: &SessionInfo, time: Duration) -> String {
+    let how = if session.resumed { "resumed" } else { "new" };
+    format!("{} ({how}), open after {}", session.session_id, human(time))
+}
+
+/// The names of what there is.
+fn offered(all: &[(&str, bool)]) -> String {
+    let offered: Vec<_> = all
+        .iter()
+        .filter(|(_, is)| *is)
+        .map(|(name, _)| *name)
+        .collect();
+    match &offered[..] {
+        [] => "none".to_owned(),
+        names => names.join(", "),
     }
 }
 
@@ -192,7 +247,7 @@ fn modes(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// ACP v1 `SessionConfigOption`: id, current value, name.
+/// ACP v1 `SessionConfigOption`: id, current value, name, and the values for `--config`.
 fn config_options(value: &Value) -> Vec<String> {
     items(value)
         .map(|option| {
@@ -201,7 +256,12 @@ fn config_options(value: &Value) -> Vec<String> {
                 other => other.to_string(),
             };
             let id = format!("{} = {current}", text_of(&option["id"]));
-            labelled(&id, &[text_of(&option["name"])])
+            let choices = session::choices(option).join(", ");
+            let choices = match &*choices {
+                "" => choices,
+                _ => format!("({choices})"),
+            };
+            labelled(&id, &[text_of(&option["name"]), &choices])
         })
         .collect()
 }
@@ -266,10 +326,15 @@ mod tests {
             ["ask (current)  Ask: Asks first", "code", ""]
         );
         assert_eq!(modes(&Value::Null), [""; 0]);
-        let options = json!([{"id": "model", "name": "Model", "currentValue": "m1"}, {"id": "fast", "currentValue": true}]);
+        let options = json!([
+            {"id": "model", "name": "Model", "currentValue": "m1", "options": [
+                {"value": "m1"}, {"group": "g", "options": [{"value": "m2"}, {"value": "m3"}]}, 7,
+            ]},
+            {"id": "fast", "currentValue": true, "options": []},
+        ]);
         assert_eq!(
             config_options(&options),
-            ["model = m1  Model", "fast = true"]
+            ["model = m1  Model: (m1, m2, m3)", "fast = true"]
         );
         assert_eq!(config_options(&json!("x")), [""; 0]);
     }

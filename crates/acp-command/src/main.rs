@@ -6,14 +6,18 @@
 //! - [`failure`]: what can go wrong, and the exit codes
 //! - [`terminal`]: standard output and standard error, plain or coloured, and the spinner
 //! - [`interrupt`]: the first Ctrl-C and the second
+//! - [`presets`], [`program`]: agents that are known by name, and where their programs are
 //! - [`agent`]: which agent, and how it is started
+//! - [`session`], [`mcp`]: what its session is given
 //! - [`trace`]: the wire, in a file
-//! - [`turn`]: one turn, shown as it comes
-//! - [`ask`], [`chat`], [`inspect`]: the commands
+//! - [`activity`], [`turn`]: one turn, shown as it comes
+//! - [`ask`], [`chat`], [`inspect`], [`agents`]: the commands
 //! - [`mod@bench`]: whether a warm session pays
 //! - [`record`]: between a client and its agent
 
+mod activity;
 mod agent;
+mod agents;
 mod ask;
 mod bench;
 mod chat;
@@ -21,7 +25,11 @@ mod cli;
 mod failure;
 mod inspect;
 mod interrupt;
+mod mcp;
+mod presets;
+mod program;
 mod record;
+mod session;
 mod terminal;
 mod trace;
 mod turn;
@@ -52,6 +60,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Ask(args) => ask::run(args),
+        Command::Agents(args) => agents::run(args),
         Command::Chat(args) => chat::run(args),
         Command::Inspect(args) => inspect::run(args),
         Command::Bench(args) => bench::run(args),

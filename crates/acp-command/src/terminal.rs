@@ -109,6 +109,15 @@ impl Answer {
         }
     }
 
+    /// Ends the line that is open where what comes next on standard error would go on in it.
+    pub(crate) fn make_way(&mut self) -> io::Result<()> {
+        if self.open_line && self.on_terminal && io::stderr().is_terminal() {
+            self.open_line = false;
+            return print(b"\n");
+        }
+        Ok(())
+    }
+
     /// Ends the last line.
     pub(crate) fn finish(self) -> io::Result<()> {
         if self.open_line { print(b"\n") } else { Ok(()) }

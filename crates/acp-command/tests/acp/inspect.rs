@@ -18,7 +18,7 @@ const INITIALIZE: &str = r#"
 "#;
 
 const SESSION: &str = r#"
-{"reply":"new","result":{"sessionId":"s1","modes":{"currentModeId":"code","availableModes":[{"id":"code","name":"Code"},{"id":"plan","name":"Plan"}]}}}
+{"reply":"new","result":{"sessionId":"s1","modes":{"currentModeId":"code","availableModes":[{"id":"code","name":"Code"},{"id":"plan","name":"Plan"}]},"configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"m1","options":[{"value":"m1","name":"One"},{"value":"m2","name":"Two"}]}]}}
 {"want_eof":true}
 "#;
 
@@ -36,20 +36,22 @@ fn as_text() {
         .stdout
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .filter(|row| !row.starts_with("initialize ") && !row.starts_with("session/new "))
+        .filter(|row| !row.starts_with("initialize ") && !row.starts_with("session "))
         .collect();
     assert_eq!(
         rows,
         [
             "agent scripted 2.1",
             "protocol ACP version 1",
+            "sessions load",
+            "MCP servers stdio",
             "capabilities loadSession",
             "promptCapabilities.image",
             "auth methods oauth Log in: In the browser",
             "key API key",
             "modes code (current) Code",
             "plan Plan",
-            "config options none",
+            "config options model = m1 Model: (m1, m2)",
         ]
     );
     assert_eq!(ended.stdout.lines().count(), rows.len() + 2);
@@ -75,12 +77,18 @@ fn as_json() {
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": false},
             },
+            "sessions": {
+                "load": true, "resume": false, "close": false, "additional_directories": false,
+            },
+            "mcp": {"stdio": true, "http": false, "sse": false},
             "auth_methods": [
                 {"id": "oauth", "name": "Log in", "description": "In the browser"},
                 {"id": "key", "name": "API key", "description": ""},
             ],
             "session": {
                 "session_id": "s1",
+                "resumed": false,
+                "resume_error": null,
                 "modes": {
                     "currentModeId": "code",
                     "availableModes": [
@@ -88,7 +96,10 @@ fn as_json() {
                         {"id": "plan", "name": "Plan"},
                     ],
                 },
-                "config_options": null,
+                "config_options": [{
+                    "id": "model", "name": "Model", "type": "select", "currentValue": "m1",
+                    "options": [{"value": "m1", "name": "One"}, {"value": "m2", "name": "Two"}],
+                }],
             },
         })
     );
@@ -103,7 +114,7 @@ fn login_required() {
     for shown in ["scripted 2.1", "loadSession", "oauth", "initialize "] {
         assert!(ended.stdout.contains(shown), "no {shown:?} in {ended:?}");
     }
-    for absent in ["session/new", "modes"] {
+    for absent in ["session   ", "modes"] {
         assert!(!ended.stdout.contains(absent), "{absent:?} in {ended:?}");
     }
     ended.tells(&[

@@ -9,11 +9,14 @@
     reason = "this is a test, though with a `main` of its own"
 )]
 
+mod agents;
 mod ask;
 mod bench;
 mod chat;
+mod events;
 mod inspect;
 mod record;
+mod session;
 mod signals;
 mod support;
 mod terminal;
@@ -35,11 +38,14 @@ fn main() -> ExitCode {
         return support::be(name);
     }
     let tests = [
+        agents::TESTS,
         ask::TESTS,
         bench::TESTS,
         chat::TESTS,
+        events::TESTS,
         inspect::TESTS,
         record::TESTS,
+        session::TESTS,
         signals::TESTS,
         terminal::TESTS,
     ];

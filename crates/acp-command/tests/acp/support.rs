@@ -153,6 +153,9 @@ pub(crate) fn acp(args: &[&str]) -> Command {
     command
         .args(args)
         .env_remove("ACP_AGENT")
+        .env_remove("ACP_AGENTS")
+        // Nobody's own agents are known here.
+        .env("XDG_CONFIG_HOME", "/no/such/place")
         .env_remove("CLICOLOR_FORCE")
         .env_remove("NO_COLOR")
         .stdin(Stdio::null())
