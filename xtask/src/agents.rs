@@ -5,6 +5,7 @@
 //! - `place`: a private home, a scrubbed environment
 //! - `drive`: the steps that every agent is taken through
 //! - `states`: the state policies, and what of each reaches the model
+//! - `tools`: a loop of turns with tools of the host
 //! - `table`: what came of it
 
 mod drive;
@@ -13,6 +14,7 @@ mod pins;
 mod place;
 mod states;
 mod table;
+mod tools;
 
 use std::{env, path::Path, thread};
 
@@ -104,6 +106,7 @@ fn drive_all(store: &Store, agent: &Agent) -> Row {
             row.set(policy.step(), states::drive(agent, place(), policy));
         }
     }
+    row.set(drive::Step::Tools, tools::drive(agent, place()));
     row
 }
 

@@ -57,10 +57,10 @@ pub enum Script {
     Last,
     /// `MOCK: ` and what the last line that begins with [`MARKER`] says, or else the first question.
     Marker,
-    /// Calls tools in text, for a host that has none of the agent's: if what the user said last holds a JSON
-    /// object with `tools` and `messages`, the answer is `{"tool_calls":[…]}` with a call to the first tool,
-    /// then, with one message of the role `tool` in `messages`, to the second, and then `{"content":"…"}`.
-    /// Otherwise it echoes.
+    /// Calls tools in text, for a host that has none of the agent's: if what the user says holds a JSON object
+    /// with `tools` and `messages`, the answer is `{"tool_calls":[…]}`, four times with a call to the first
+    /// and the second tool by turns, and then `{"content":"…"}`. How often it was is told by the messages of the role
+    /// `tool`, in that object and in those with `messages` that come after it. Otherwise it echoes.
     ToolsJson,
 }
 
@@ -102,7 +102,7 @@ impl Script {
                 let marked = lines.find_map(|line| line.strip_prefix(MARKER));
                 mock(marked.unwrap_or_else(|| first_question(conversation)))
             }
-            Script::ToolsJson => match tool_calls(conversation.last_user_text()) {
+            Script::ToolsJson => match tool_calls(conversation.user_texts()) {
                 Some(answer) => Say::text(answer.to_string()),
                 None => echo(conversation),
             },
@@ -320,18 +320,30 @@ fn word<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 /// The answer to the last JSON object in the text that has `tools` and `messages`.
-fn tool_calls(text: &str) -> Option<Value> {
-    let envelope = objects(text)
-        .into_iter()
-        .rfind(|object| object["tools"].is_array() && object["messages"].is_array())?;
-    let results = items(&envelope["messages"])
-        .iter()
-        .filter(|message| message["role"] == "tool")
-        .count();
-    let tools = items(&envelope["tools"]);
-    let Some(tool) = tools.get(results).filter(|_| results < 2) else {
+/// Calls of tools in text before it is enough.
+const MAX_CALLS: usize = 4;
+
+fn tool_calls<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Value> {
+    let mut tools = None;
+    let mut results = 0;
+    for object in texts.flat_map(objects) {
+        if !object["messages"].is_array() {
+            continue;
+        }
+        if object["tools"].is_array() {
+            // A whole request stands for all that was said before.
+            tools = Some(object["tools"].clone());
+            results = 0;
+        }
+        let messages = items(&object["messages"]).iter();
+        results += messages.filter(|message| message["role"] == "tool").count();
+    }
+    let tools = tools?;
+    let tools = &items(&tools)[..items(&tools).len().min(2)];
+    if results >= MAX_CALLS || tools.is_empty() {
         return Some(json!({"content": format!("MOCK: {results} tools were called")}));
-    };
+    }
+    let tool = &tools[results % tools.len()];
     // OpenAI's chat completions have the function in a member of its own, its responses have not.
     let function = if tool["function"].is_object() {
         &tool["function"]

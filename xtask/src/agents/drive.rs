@@ -36,6 +36,8 @@ pub enum Step {
     Full,
     Fresh,
     Delta,
+    /// A loop of five turns with two tools of the host.
+    Tools,
 }
 
 /// What came of a step.
@@ -61,7 +63,7 @@ pub struct Row {
 }
 
 impl Step {
-    pub const ALL: [Step; 9] = [
+    pub const ALL: [Step; 10] = [
         Step::Start,
         Step::Ask,
         Step::Warm,
@@ -71,6 +73,7 @@ impl Step {
         Step::Full,
         Step::Fresh,
         Step::Delta,
+        Step::Tools,
     ];
 }
 
@@ -195,7 +198,7 @@ impl Driven<'_> {
             Step::Tool => self.use_a_tool(),
             Step::Cancel => self.cancel(),
             Step::Close => self.close(),
-            Step::Start | Step::Full | Step::Fresh | Step::Delta => {
+            Step::Start | Step::Full | Step::Fresh | Step::Delta | Step::Tools => {
                 Err("this is no step of a process that runs".into())
             }
         }

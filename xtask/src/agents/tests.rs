@@ -97,6 +97,7 @@ fn a_wrong_answer_fails() {
         Step::Full,
         Step::Fresh,
         Step::Delta,
+        Step::Tools,
     ];
     assert_eq!(steps, want);
 }
@@ -106,7 +107,11 @@ fn an_answer_that_is_not_the_models_fails() {
     let row = drive("MOCK: ", "cancelled", "model", NO_TOOL);
     let failed = failures(&row);
     let steps: Vec<_> = failed.iter().map(|(step, _)| *step).collect();
-    assert_eq!(steps, [Step::Full, Step::Fresh, Step::Delta], "{failed:?}");
+    assert_eq!(
+        steps,
+        [Step::Full, Step::Fresh, Step::Delta, Step::Tools],
+        "{failed:?}"
+    );
     let want =
         "in the third turn the model is sent `user: Which colour is first?` 0 times, and not 3";
     assert_eq!(failed[0].1, want);

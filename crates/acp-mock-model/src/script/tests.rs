@@ -172,8 +172,27 @@ fn tools_of_the_host_are_called_in_text() {
     assert_eq!(first, call("call_1", "one", r#"{"n":1}"#));
     let second = answer(json!([user, tool]), tools.clone());
     assert_eq!(second, call("call_2", "two", "{}"));
-    let done = json!({"content": "MOCK: 2 tools were called"});
-    assert_eq!(answer(json!([user, tool, user, tool]), tools), done);
+    let third = answer(json!([tool, tool]), tools.clone());
+    assert_eq!(third["tool_calls"][0]["function"]["name"], "one");
+    let done = json!({"content": "MOCK: 4 tools were called"});
+    assert_eq!(
+        answer(json!([user, tool, user, tool, tool, tool]), tools.clone()),
+        done
+    );
+
+    // A session that was told the tools before, and a whole request anew.
+    let whole = json!({"tools": tools, "messages": [user]}).to_string();
+    let rest = json!({"messages": [tool]}).to_string();
+    let after = |texts: &[&str]| -> Value {
+        let turns: Vec<_> = texts.iter().map(|text| (Role::User, *text)).collect();
+        serde_json::from_str(&said(Script::ToolsJson, &turns)).unwrap()
+    };
+    assert_eq!(after(&[&whole, &rest])["tool_calls"][0]["id"], "call_2");
+    assert_eq!(after(&[&whole, &rest, &rest, &rest, &rest]), done);
+    assert_eq!(
+        after(&[&whole, &rest, &whole])["tool_calls"][0]["id"],
+        "call_1"
+    );
     assert_eq!(
         answer(json!([]), json!([]))["content"],
         "MOCK: 0 tools were called"
