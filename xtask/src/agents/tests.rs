@@ -139,7 +139,8 @@ fn a_cancel_that_is_ignored_fails() {
 fn an_agent_that_does_not_start_fails_everything() {
     let row = drive_command(&["sh", "-c", "echo no licence >&2; exit 3"], "fixed", "");
     let failed = failures(&row);
-    assert_eq!(failed.len(), Step::ALL.len());
+    // Without a model there are no tools to call.
+    assert_eq!(failed.len(), Step::ALL.len() - 1);
     assert!(failed[0].1.contains("no licence"), "{failed:?}");
     assert_eq!(failed[1].1, "not reached");
     assert!(row.has_failed());
