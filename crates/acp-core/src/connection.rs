@@ -31,6 +31,8 @@ use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn, TurnEvent};
 use crate::wire;
+#[cfg(test)]
+pub(crate) use history::History;
 use lanes::{GivenUp, Lane};
 pub use options::{ConnectionOptions, Resume, SETTLE_LIMIT, SETTLE_WINDOW, Settle};
 use requests::Asked;
@@ -222,6 +224,14 @@ impl Connection {
         !matches!(self.phase, Phase::Ended(_))
     }
 
+    /// Why the connection has ended, once it has.
+    pub fn end_error(&self) -> Option<&LoadError> {
+        match &self.phase {
+            Phase::Ended(error) => Some(error),
+            Phase::Initializing | Phase::Ready => None,
+        }
+    }
+
     /// Whether the agent did not even open a session for a lane that had to give one up, and no turn runs
     /// that it may still answer. It is over with the next session that opens.
     pub fn is_stuck(&self) -> bool {
@@ -231,11 +241,15 @@ impl Connection {
     /// Whether nothing goes on and the agent holds as many sessions that are of no use as it may
     /// ([`ConnectionOptions::max_given_up_sessions`]): the time to replace its process.
     pub fn is_worn_out(&self) -> bool {
+        self.has_piled_up() && self.turns.is_empty() && !self.lanes.values().any(Lane::opens_first)
+    }
+
+    /// Whether the agent holds as many sessions that are of no use as it may, whatever goes on: the time to begin
+    /// nothing new in its process.
+    pub fn has_piled_up(&self) -> bool {
         let limit = self.options.max_given_up_sessions;
         // At least one, or no process would ever be of use.
         limit.is_some_and(|limit| self.unclosed >= limit.max(1))
-            && self.turns.is_empty()
-            && !self.lanes.values().any(Lane::opens_first)
     }
 
     /// The session that serves a lane now.

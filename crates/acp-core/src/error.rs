@@ -181,8 +181,8 @@ pub enum GenerateError {
         /// The last reply.
         partial: String,
     },
-    /// The lane's queue is full.
-    #[error("{queued} turns already wait on this lane")]
+    /// The queue of the lane, or of the pool, is full.
+    #[error("{queued} turns already wait")]
     Busy {
         /// How many.
         queued: usize,

@@ -227,6 +227,8 @@ mod driver;
 mod error;
 mod hooks;
 mod options;
+#[cfg(feature = "tokio")]
+mod pool;
 mod process;
 mod sync;
 #[cfg(feature = "tokio")]

@@ -37,10 +37,14 @@
 mod agent;
 mod lane;
 mod model;
+mod pool;
 mod shared;
 mod turn;
 
 pub use agent::AcpAgent;
 pub use lane::Lane;
 pub use model::{AcpModel, load_acp};
+pub use pool::{Pool, PoolTurn};
 pub use turn::{Canceller, Turn};
+
+pub use crate::pool::{PoolMetrics, PoolOptions};

@@ -174,6 +174,14 @@ async fn an_agent_that_is_dropped_is_gone_soon() {
 }
 
 #[tokio::test]
+async fn an_agent_that_leaves_with_its_input_is_not_made_to() {
+    let agent = script(&[HANDSHAKE, "cat > /dev/null; exit 7"]).eof_grace(Duration::from_secs(60));
+    let model = load_acp(agent).await.unwrap();
+    model.close().await;
+    assert_eq!(model.agent().exit().unwrap().code, Some(7));
+}
+
+#[tokio::test]
 async fn a_load_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let pid = directory.path().join("pid");

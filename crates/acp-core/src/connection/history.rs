@@ -12,7 +12,7 @@ use crate::request::GenerateRequest;
 
 /// What a session was sent, and what it answered.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     messages: Vec<Message>,
     tools: Vec<Value>,
     response_format: Option<Value>,
@@ -28,7 +28,7 @@ impl History {
 
     /// The part of a request that the session has not seen, if it has seen the rest and nothing else. Calls
     /// of tools that the host has renumbered are named in it as the session knows them.
-    pub(super) fn unseen(&self, request: &GenerateRequest) -> Option<Vec<Message>> {
+    pub(crate) fn unseen(&self, request: &GenerateRequest) -> Option<Vec<Message>> {
         let (seen, unseen) = request.messages.split_at_checked(self.messages.len())?;
         if unseen.is_empty()
             || self.tools != request.tools
@@ -50,7 +50,7 @@ impl History {
     }
 
     /// Takes what was sent to the session in a turn, and its answer.
-    pub(super) fn add(&mut self, sent: GenerateRequest, answer: Message) {
+    pub(crate) fn add(&mut self, sent: GenerateRequest, answer: Message) {
         self.told |= sent.wants_object();
         self.messages.extend(sent.messages);
         self.messages.push(answer);

@@ -53,14 +53,7 @@ impl AcpAgent {
     ///
     /// See [`LoadError`].
     pub async fn wait_ready(&self) -> Result<(), LoadError> {
-        let shared = self.link.shared();
-        loop {
-            let changed = shared.changed.notified();
-            if let Some(result) = &lock(&shared.core).initialized {
-                return result.clone().map(drop);
-            }
-            changed.await;
-        }
+        self.link.shared().wait_ready().await
     }
 
     /// Opens a session. Each has its own queue of turns and all run side by side.

@@ -1,11 +1,11 @@
 //! One session of an agent, and the queue of its turns.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::Turn;
-use super::shared::Shared;
+use super::shared::{Core, Shared};
 use crate::connection::LaneId;
 use crate::driver::{Link, TurnSlot};
 use crate::error::{GenerateError, LoadError};
@@ -144,46 +144,53 @@ impl Bound {
                 if core.retired && !link.is_closed() {
                     continue;
                 }
-                let id = core.connection.open_lane(Instant::now());
-                shared.pump(&mut core);
-                Opening {
-                    shared: &shared,
-                    id,
-                }
+                Opening::begin(&shared, &mut core)
             };
-            loop {
-                let changed = shared.changed.notified();
-                if let Some(result) = lock(&shared.core).lanes.remove(&opening.id) {
-                    let id = opening.into_id();
-                    return result.map(|()| Self {
-                        shared: Arc::clone(&shared),
-                        id,
-                    });
-                }
-                changed.await;
-            }
+            let id = opening.opened().await?;
+            return Ok(Self { shared, id });
         }
     }
 }
 
 /// A lane that somebody waits for, and is given up if nobody does any more.
-struct Opening<'a> {
-    shared: &'a Arc<Shared>,
+pub(super) struct Opening {
+    shared: Arc<Shared>,
     id: LaneId,
+    opened: bool,
 }
 
-impl Opening<'_> {
-    fn into_id(self) -> LaneId {
-        let id = self.id;
-        std::mem::forget(self);
-        id
+impl Opening {
+    /// Asks for the session.
+    pub(super) fn begin(shared: &Arc<Shared>, core: &mut MutexGuard<'_, Core>) -> Self {
+        let id = core.connection.open_lane(Instant::now());
+        shared.pump(core);
+        Self {
+            shared: Arc::clone(shared),
+            id,
+            opened: false,
+        }
+    }
+
+    /// Waits for the session.
+    pub(super) async fn opened(mut self) -> Result<LaneId, LoadError> {
+        loop {
+            let changed = self.shared.changed.notified();
+            let result = lock(&self.shared.core).lanes.remove(&self.id);
+            if let Some(result) = result {
+                self.opened = true;
+                return result.map(|()| self.id);
+            }
+            changed.await;
+        }
     }
 }
 
-impl Drop for Opening<'_> {
+impl Drop for Opening {
     fn drop(&mut self) {
-        close_lane(self.shared, self.id);
-        lock(&self.shared.core).lanes.remove(&self.id);
+        if !self.opened {
+            close_lane(&self.shared, self.id);
+            lock(&self.shared.core).lanes.remove(&self.id);
+        }
     }
 }
 
@@ -194,7 +201,7 @@ impl Drop for Lane {
     }
 }
 
-fn close_lane(shared: &Arc<Shared>, lane: LaneId) {
+pub(super) fn close_lane(shared: &Arc<Shared>, lane: LaneId) {
     let mut core = lock(&shared.core);
     core.connection.close_lane(lane, Instant::now());
     shared.pump(&mut core);

@@ -148,6 +148,28 @@ impl Shared {
         }
     }
 
+    /// Waits for the answer to `initialize`.
+    pub(super) async fn wait_ready(&self) -> Result<(), LoadError> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(result) = &lock(&self.core).initialized {
+                return result.clone().map(drop);
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits for the end of the connection.
+    pub(super) async fn wait_ended(&self) -> LoadError {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(error) = lock(&self.core).connection.end_error() {
+                return error.clone();
+            }
+            changed.await;
+        }
+    }
+
     pub(super) fn is_alive(&self) -> bool {
         self.process.exit().is_none() && lock(&self.core).connection.is_open()
     }
@@ -200,6 +222,9 @@ impl Shared {
         let mut outbox = lock(&self.outbox);
         outbox.close();
         outbox.abandon();
+        drop(outbox);
+        // The writer holds the pipe too, whose end is what tells the agent to go.
+        self.written.notify_one();
     }
 
     fn end_tasks(&self) {
