@@ -52,9 +52,9 @@ pub struct Client {
     ready: bool,
     /// Permissions that the host has been asked about and has not decided.
     asked: Vec<Asked>,
-    /// Sessions that nobody listens to any more, since their agent ignored a cancel.
+    /// Sessions that nobody listens to any more, and that the agent has not closed.
     given_up: HashSet<String>,
-    /// How many of them the agent could not close.
+    /// How many sessions the agent could not close, or did not.
     unclosed: usize,
     /// The last message, unless it was a copy.
     last: Option<Message>,
@@ -121,7 +121,8 @@ enum Pending {
     Spare(String),
     /// A session whose lane did not wait for it.
     LateSession,
-    CloseSession,
+    /// This session, and until when the answer is waited for.
+    CloseSession(String, Option<Instant>),
 }
 
 impl Client {

@@ -8,6 +8,8 @@ use crate::mutant::{Mutant, broken};
 
 /// What a request says about the reply to it.
 pub struct Form {
+    /// Names of the tools that the request has.
+    pub tools: HashSet<String>,
     /// Ids of calls that the conversation has.
     pub ids: HashSet<String>,
     /// Whether the content is to be JSON.
@@ -31,17 +33,15 @@ impl Form {
             true => Vec::new(),
             false => objects_in(bare),
         };
-        let calling = objects.iter().find_map(|(value, _)| holder(value, &calls));
-        if let Some(message) = calling
-            && !(self.json && broken(Mutant::FormatOutranksCalls))
-            && !broken(Mutant::CallsNotRead)
-        {
-            let beside = content(message).filter(|_| !broken(Mutant::ContentBesideCallsDropped));
-            let content = beside.unwrap_or_default();
-            let calls = self.calls(calls(message).unwrap_or_default())?;
+        let calling = self.calling(&objects);
+        let overlooked =
+            broken(Mutant::CallsNotRead) || self.json && broken(Mutant::FormatOutranksCalls);
+        if !calling.is_empty() && !overlooked {
+            let beside = calling.iter().rev().find_map(|(beside, _)| beside.clone());
+            let beside = beside.filter(|_| !broken(Mutant::ContentBesideCallsDropped));
             return Ok(Said {
-                content,
-                calls,
+                content: beside.unwrap_or_default(),
+                calls: self.calls(calling.iter().flat_map(|(_, calls)| *calls))?,
                 is_plain: false,
             });
         }
@@ -99,20 +99,51 @@ impl Form {
         }
     }
 
-    fn calls(&self, list: &[Value]) -> Result<Vec<Value>, String> {
+    /// The objects that call tools, each with its content and its calls. One that comes again, from an agent
+    /// that sends its answer again, calls nothing.
+    fn calling<'a>(&self, objects: &'a [(Value, &str)]) -> Vec<(Option<String>, &'a [Value])> {
+        let mut calling = Vec::new();
+        for (value, _) in objects {
+            let one = if self.is_call(value) && !broken(Mutant::BareCallNotRead) {
+                Some((None, std::slice::from_ref(value)))
+            } else {
+                holder(value, &calls).and_then(|message| Some((content(message), calls(message)?)))
+            };
+            if let Some(one) = one
+                && (broken(Mutant::RepeatedReplyCounts) || !calling.contains(&one))
+            {
+                calling.push(one);
+            }
+        }
+        if broken(Mutant::FirstObjectOnly) {
+            calling.truncate(1);
+        }
+        calling
+    }
+
+    /// Whether an object is itself a call of a tool of the request.
+    fn is_call(&self, value: &Value) -> bool {
+        let function = function(value);
+        let name = function["name"].as_str();
+        let named = |name| self.tools.contains(name) || broken(Mutant::AnyNameIsCall);
+        name.is_some_and(named) && arguments(function).is_some()
+    }
+
+    fn calls<'a>(&self, list: impl Iterator<Item = &'a Value>) -> Result<Vec<Value>, String> {
         let mut ids = self.ids.clone();
         let mut calls = Vec::new();
-        for (index, call) in list.iter().enumerate() {
-            let function = match &call["function"] {
-                _ if broken(Mutant::FunctionRequired) => &call["function"],
-                Value::Object(_) => &call["function"],
-                _ => call,
-            };
+        for (index, call) in list.enumerate() {
+            let function = function(call);
             let name = function["name"].as_str().unwrap_or_default();
             if name.is_empty() && !broken(Mutant::NamelessCallAccepted) {
                 return Err(format!("tool_calls[{index}] names no tool"));
             }
-            let arguments = match &function["arguments"] {
+            if broken(Mutant::UnknownToolIsFault) && !self.tools.contains(name) {
+                return Err(format!(
+                    "tool_calls[{index}] names a tool that is not there"
+                ));
+            }
+            let arguments = match arguments(function).unwrap_or(&Value::Null) {
                 Value::Null if broken(Mutant::ArgumentsRequired) => "null".to_owned(),
                 Value::Null => "{}".to_owned(),
                 Value::String(_) if broken(Mutant::ArgumentsMustBeObject) => "text".to_owned(),
@@ -138,6 +169,25 @@ impl Form {
         }
         Ok(calls)
     }
+}
+
+/// Where a call has its name and its arguments.
+fn function(call: &Value) -> &Value {
+    match &call["function"] {
+        _ if broken(Mutant::FunctionRequired) => &call["function"],
+        Value::Object(_) => &call["function"],
+        _ => call,
+    }
+}
+
+/// The arguments of a call, by any of their names.
+fn arguments(function: &Value) -> Option<&Value> {
+    let names: &[&str] = if broken(Mutant::ArgumentsByOneName) {
+        &["arguments"]
+    } else {
+        &["arguments", "parameters", "input"]
+    };
+    names.iter().find_map(|name| function.get(name))
 }
 
 fn plain(text: &str) -> Said {
@@ -230,7 +280,11 @@ fn calls(message: &Map<String, Value>) -> Option<&[Value]> {
     let declared = message
         .get("finish_reason")
         .is_none_or(|why| why == "tool_calls");
-    let calls = message.get("tool_calls")?.as_array()?;
+    let calls = match message.get("tool_calls")? {
+        Value::Array(calls) => calls,
+        call @ Value::Object(_) if !broken(Mutant::CallsMustBeList) => std::slice::from_ref(call),
+        _ => return None,
+    };
     let counts = !calls.is_empty() && (declared || !broken(Mutant::FinishReasonCounts));
     counts.then_some(calls)
 }

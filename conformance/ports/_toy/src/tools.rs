@@ -31,7 +31,15 @@ pub fn form(messages: &[Value], extras: &Extras) -> Option<Form> {
         || extras.contains_key("tools")
         || messages.iter().any(is_of_tools) && !broken(Mutant::ResultsAreText);
     let ids = messages.iter().flat_map(calls);
+    let tools = extras.get("tools").and_then(Value::as_array);
+    let names = tools.into_iter().flatten().map(|tool| match &tool["name"] {
+        Value::Null => &tool["function"]["name"],
+        name => name,
+    });
     wanted.then(|| Form {
+        tools: names
+            .filter_map(|name| Some(name.as_str()?.to_owned()))
+            .collect(),
         ids: ids
             .filter_map(|call| Some(call["id"].as_str()?.to_owned()))
             .collect(),
@@ -108,6 +116,15 @@ fn blocks(words: &str, messages: &[Value], sent: Extras, question: Option<&str>)
     let mut blocks = vec![json!({"type": "text", "text": text})];
     blocks.append(&mut others);
     blocks
+}
+
+/// Whether a message has neither text nor anything else that a prompt would tell of it.
+pub fn says_nothing(message: &Value) -> bool {
+    let content = &message["content"];
+    let parts = content.as_array().map_or(&[][..], Vec::as_slice);
+    let is_text = |part: &Value| part["text"].as_str().is_some_and(str::is_empty);
+    let is_of_tools = !calls(message).is_empty() || message["tool_call_id"].is_string();
+    !is_of_tools && content.as_str().is_none_or(str::is_empty) && parts.iter().all(is_text)
 }
 
 pub fn has_images(messages: &[Value]) -> bool {

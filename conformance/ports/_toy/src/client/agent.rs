@@ -242,7 +242,7 @@ impl Client {
             Pending::Prompt(lane) => self.prompt_answered(&lane, reply),
             Pending::Spare(lane) => self.spare_answered(&lane, reply),
             Pending::LateSession => self.late_session_opened(reply),
-            Pending::CloseSession => {}
+            Pending::CloseSession(session, _) => self.close_answered(&session, &reply),
         }
     }
 }

@@ -168,8 +168,7 @@ impl Client {
             && self.lane_of(Some(session)).is_none()
             && !broken(Mutant::LateSessionKept)
         {
-            let params = json!({"sessionId": session});
-            self.request("session/close", params, Pending::CloseSession);
+            self.close_session(session.to_owned());
         }
     }
 

@@ -3,21 +3,30 @@
 use serde_json::{Value, json};
 
 use crate::mutant::{Mutant, broken};
-use crate::tools::Extras;
+use crate::tools::{Extras, says_nothing};
+use crate::turn::Turn;
 
 #[derive(Default)]
 pub(super) struct History {
     pub messages: Vec<Value>,
     pub extras: Extras,
+    /// Whether the session was told to reply by an object, which its first prompt does or none.
+    pub told: bool,
 }
 
 impl History {
     /// The messages that the session has not seen, if it has seen the others and there are any.
-    pub fn unseen(&self, messages: &[Value], extras: &Extras) -> Option<Vec<Value>> {
+    pub fn unseen(&self, turn: &Turn) -> Option<Vec<Value>> {
+        let (messages, extras) = (&turn.messages, &turn.extras);
         let unseen = messages.get(self.messages.len()..).unwrap_or_default();
         if unseen.is_empty() {
             let resent = broken(Mutant::DeltaOfRetry) && !messages.is_empty();
             return resent.then(Vec::new);
+        }
+        if unseen.iter().all(says_nothing) && !broken(Mutant::DeltaOfNothing)
+            || turn.form.is_some() && !self.told && !broken(Mutant::DeltaWithoutForm)
+        {
+            return None;
         }
         let differs = |name: &str, ignored: Mutant| {
             self.extras.get(name) != extras.get(name) && !broken(ignored)

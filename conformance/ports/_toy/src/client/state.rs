@@ -1,5 +1,7 @@
 //! Which session a turn gets, and what of its request goes there.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use super::history::History;
@@ -35,7 +37,7 @@ impl Client {
                 return Some(full);
             }
             let delta = self.options.state == State::Delta || broken(Mutant::FreshSessionReused);
-            if delta && let Some(unseen) = seen.unseen(&turn.messages, &turn.extras) {
+            if delta && let Some(unseen) = seen.unseen(turn) {
                 let prompt = rest(turn, &unseen);
                 // From here on the turn is what the session knows of it.
                 turn.messages = [&*seen.messages, &*unseen].concat();
@@ -78,13 +80,40 @@ impl Client {
     fn let_go(&mut self, session: String) {
         if self.closes_sessions {
             if !broken(Mutant::OldSessionNotClosed) {
-                let params = json!({"sessionId": session});
-                self.request("session/close", params, Pending::CloseSession);
+                self.close_session(session.clone());
             }
         } else {
             self.unclosed += 1;
         }
         self.given_up.insert(session);
+    }
+
+    pub(super) fn close_session(&mut self, session: String) {
+        let limit = self.options.startup_timeout;
+        let params = json!({"sessionId": session});
+        let ends_at = limit.map(|limit| Instant::now() + limit);
+        let pending = Pending::CloseSession(session, ends_at);
+        self.request("session/close", params, pending);
+    }
+
+    /// A session that the agent has closed may come again; one that it has not piles up.
+    pub(super) fn close_answered(&mut self, session: &str, reply: &Reply) {
+        if !matches!(reply, Reply::Result(_)) {
+            self.unclosed += usize::from(!broken(Mutant::RefusedCloseCloses));
+        } else if !broken(Mutant::ClosedIdRefused) {
+            self.given_up.remove(session);
+        }
+    }
+
+    /// Waits no longer for the answers to `session/close` that have not come in time.
+    pub(super) fn close_overdue(&mut self, now: Instant) {
+        let before = self.pending.len();
+        self.pending.retain(|_, pending| {
+            !matches!(pending, Pending::CloseSession(_, Some(ends_at)) if *ends_at <= now)
+        });
+        if !broken(Mutant::CloseAwaitedForEver) {
+            self.unclosed += before - self.pending.len();
+        }
     }
 
     /// Notes what the session holds after a turn, and opens the next one while nobody waits.
@@ -109,7 +138,12 @@ impl Client {
             let mut messages = turn.messages.clone();
             messages.push(said);
             let extras = turn.extras.clone();
-            History { messages, extras }
+            let told = turn.form.is_some();
+            History {
+                messages,
+                extras,
+                told,
+            }
         });
         // One that has to be set to something first is left to the turn that needs it.
         let plain = self.options.mode.is_none() && self.options.config_options.is_empty();

@@ -56,12 +56,17 @@ impl Client {
             turns.chain([opening, settling, replay])
         });
         let asked = self.asked.iter().map(|asked| asked.ends_at);
-        lanes.chain(asked).flatten().min()
+        let closes = self.pending.values().map(|pending| match pending {
+            Pending::CloseSession(_, ends_at) => *ends_at,
+            _ => None,
+        });
+        lanes.chain(asked).chain(closes).flatten().min()
     }
 
     pub fn handle_timeout(&mut self) {
         let now = Instant::now();
         self.answer_overdue(now);
+        self.close_overdue(now);
         let names: Vec<String> = self.lanes.keys().cloned().collect();
         for name in names {
             match self.lanes.get_mut(&name).and_then(|lane| lane.due(now)) {
