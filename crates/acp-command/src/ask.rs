@@ -4,7 +4,9 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::time::Duration;
 
-use acp_core::{AgentInfo, GenerateRequest, GenerateResponse, SessionInfo, StopReason};
+use acp_core::{
+    AgentInfo, GenerateError, GenerateRequest, GenerateResponse, SessionInfo, StopReason,
+};
 use serde_json::{Map, Value, json};
 
 use crate::agent::{AgentCommand, Running};
@@ -79,6 +81,12 @@ fn ask_agent(
     let mut shown = Shown::new(&spinner, shown, args.show.verbose, &secrets);
     let result = turn::run_with_events(&running, &lane, request, |event| shown.take(event));
     let is_json = request.response_format.is_some();
+    let result = result.and_then(|(response, times)| {
+        if is_json && response.content.is_empty() {
+            return Err(no_content(response));
+        }
+        Ok((response, times))
+    });
     let result = shown.end(result, |(response, _)| {
         is_json.then_some(&*response.content)
     });
@@ -91,6 +99,19 @@ fn ask_agent(
         initialize: running.agent().startup_time(),
         open: lane.open_time(),
     })
+}
+
+/// A reply in the form that was asked for, of which there is nothing to print.
+fn no_content(response: GenerateResponse) -> Failure {
+    let calls = !response.tool_calls.is_empty();
+    let mut failure = Failure::turn(GenerateError::EmptyTurn {
+        dropped: Box::new(response.dropped),
+        stderr_tail: String::new(),
+    });
+    if calls {
+        failure.advise("The reply calls tools of the request, which has none.");
+    }
+    failure
 }
 
 /// The form that the answer is to have, as it is in OpenAI chat completions.

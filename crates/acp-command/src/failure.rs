@@ -43,8 +43,13 @@ pub(crate) enum Failure {
 impl Failure {
     /// The question cannot be sent.
     pub(crate) fn question(message: String) -> Self {
+        Self::turn(GenerateError::InvalidRequest(message))
+    }
+
+    /// Of the agent nothing more is known yet.
+    pub(crate) fn turn(error: GenerateError) -> Self {
         Self::Turn {
-            error: GenerateError::InvalidRequest(message),
+            error,
             diagnostics: String::new(),
             advice: String::new(),
         }

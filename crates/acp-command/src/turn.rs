@@ -151,10 +151,6 @@ pub(crate) fn run_with_events(
     }
     match result {
         Ok(response) => Ok((response, times)),
-        Err(error) => Err(Failure::Turn {
-            error,
-            diagnostics: String::new(),
-            advice: String::new(),
-        }),
+        Err(error) => Err(Failure::turn(error)),
     }
 }

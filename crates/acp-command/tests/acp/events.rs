@@ -11,6 +11,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("events::not_verbose", not_verbose),
     ("events::chat", chat),
     ("events::json", as_json),
+    ("events::json_of_calls", json_of_calls),
     ("events::json_schema", json_schema),
     ("events::json_that_never_comes", json_that_never_comes),
 ];
@@ -104,6 +105,24 @@ fn as_json() {
     let value = ended.json();
     assert_eq!(value["content"], "{\"a\":1}");
     assert_eq!(value["repairs"].as_array().unwrap().len(), 1, "{value}");
+}
+
+/// Nothing to print is no answer.
+fn json_of_calls() {
+    let script = Script::ready(
+        r#"
+{"say":"{\"tool_calls\":[{\"function\":{\"name\":\"add\",\"arguments\":{}}}]}"}
+{"reply":"prompt","result":{"stopReason":"end_turn"}}
+"#,
+    );
+    run(&mut acp_with(&script, &["ask", "--json", "hi"]))
+        .expect(1, "")
+        .tells(&["The reply calls tools of the request, which has none."]);
+    let ended = run(&mut acp_with(
+        &script,
+        &["ask", "--json", "--format=json", "hi"],
+    ));
+    assert_eq!(ended.json()["error"]["kind"], "empty_turn");
 }
 
 fn json_schema() {
