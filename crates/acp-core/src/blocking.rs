@@ -38,7 +38,7 @@ use serde_json::Value;
 pub use agent::AcpAgent;
 pub use lane::Lane;
 pub use model::{AcpModel, load_acp};
-pub use turn::{Canceller, Turn};
+pub use turn::Turn;
 
 use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
 use crate::driver::{self, Delivered, Driven, EXIT_WAIT, READ_BUFFER, STDERR_WAIT, Wake};
@@ -202,23 +202,6 @@ impl Shared {
             "acp-reader",
             Box::new(move |shared| shared.read_loop(stdout, &reader_stopped)),
         )
-    }
-
-    /// Drains the engine. Every change to it ends here.
-    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
-        loop {
-            match core.connection.poll_output() {
-                Output::Send(line) => {
-                    if !self.writer.push(line) {
-                        // It asks faster than it reads our answers, and would go on until we have no
-                        // memory. Its end brings the end of its output, which tells every caller.
-                        self.process.kill();
-                    }
-                }
-                Output::Event(event) => self.deliver(core, event),
-                Output::Wait(at) => return self.alarm.set(at),
-            }
-        }
     }
 
     fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
@@ -400,19 +383,32 @@ impl Shared {
 }
 
 impl Driven for Shared {
+    type Wake = Arc<Condvar>;
+
+    fn core(&self) -> &Mutex<Core> {
+        &self.core
+    }
+
+    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
+        loop {
+            match core.connection.poll_output() {
+                Output::Send(line) => {
+                    if !self.writer.push(line) {
+                        // It asks faster than it reads our answers, and would go on until we have no
+                        // memory. Its end brings the end of its output, which tells every caller.
+                        self.process.kill();
+                    }
+                }
+                Output::Event(event) => self.deliver(core, event),
+                Output::Wait(at) => return self.alarm.set(at),
+            }
+        }
+    }
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
         Self::start(options)
     }
 
     fn replace(self: &Arc<Self>) {
         self.close();
-    }
-
-    fn retire(&self) -> bool {
-        lock(&self.core).retire()
-    }
-
-    fn is_lost(&self) -> bool {
-        lock(&self.core).is_lost()
     }
 }

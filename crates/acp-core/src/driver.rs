@@ -1,5 +1,6 @@
 //! What the drivers share: the engine behind a lock, who waits for what, and the lines to the agent.
 
+mod canceller;
 mod link;
 mod outbox;
 
@@ -17,6 +18,7 @@ use crate::options::LoadOptions;
 use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::request::GenerateResponse;
 use crate::turn::TurnEvent;
+pub use canceller::Canceller;
 pub(crate) use link::{Driven, Link};
 pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
 

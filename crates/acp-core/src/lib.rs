@@ -234,7 +234,7 @@ mod sync;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 
-pub use blocking::{AcpAgent, AcpModel, Canceller, Lane, Turn, load_acp};
+pub use blocking::{AcpAgent, AcpModel, Lane, Turn, load_acp};
 pub use client::{
     CancelToken, ConversationStore, DEFAULT_CONVERSATION, Generate, InProcessClient, MemoryStore,
     OnCancel, Run, RunContext, RunError, RunRequest, RunTurn, Timings, Tool, ToolResult, ToolRun,
@@ -245,6 +245,7 @@ pub use connection::{
     Connection, ConnectionOptions, Event, LaneId, Output, PermissionId, RequestKey, Resume,
     SETTLE_LIMIT, SETTLE_WINDOW, Settle, StatePolicy, TurnId,
 };
+pub use driver::Canceller;
 pub use error::{
     AgentExited, AuthRequired, ExitInfo, GenerateError, InvalidResponse, LoadError, MalformedReply,
     Rejected, RejectedClass,

@@ -41,10 +41,11 @@ mod pool;
 mod shared;
 mod turn;
 
+pub use crate::driver::Canceller;
 pub use agent::AcpAgent;
 pub use lane::Lane;
 pub use model::{AcpModel, load_acp};
 pub use pool::{Pool, PoolTurn};
-pub use turn::{Canceller, Turn};
+pub use turn::Turn;
 
 pub use crate::pool::{PoolMetrics, PoolOptions};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Shared, Turn};
 use crate::client::{CancelToken, Generate};
 use crate::connection::LaneId;
-use crate::driver::{Link, TurnSlot};
+use crate::driver::{Driven, Link, TurnSlot};
 use crate::error::{GenerateError, LoadError};
 use crate::protocol::SessionInfo;
 use crate::request::{GenerateRequest, GenerateResponse};
@@ -91,11 +91,7 @@ impl Lane {
     /// Cancels the turn that the lane runs now. If none runs, nothing is sent.
     pub fn cancel(&self) {
         let (shared, lane) = self.bound();
-        let mut core = lock(&shared.core);
-        if let Some(turn) = core.connection.running(lane) {
-            core.connection.cancel(turn, Instant::now());
-            shared.pump(&mut core);
-        }
+        shared.cancel_running(lane, Instant::now());
     }
 
     /// The limits of turns that do not bring their own.
@@ -111,8 +107,7 @@ impl Lane {
     /// The session that serves the lane now.
     pub fn session(&self) -> SessionInfo {
         let (shared, lane) = self.bound();
-        let core = lock(&shared.core);
-        core.connection.session(lane).cloned().unwrap_or_default()
+        shared.session(lane)
     }
 
     fn bound(&self) -> (Arc<Shared>, LaneId) {
@@ -156,9 +151,7 @@ impl Bound {
 impl Drop for Lane {
     fn drop(&mut self) {
         let (shared, lane) = self.bound();
-        let mut core = lock(&shared.core);
-        core.connection.close_lane(lane, Instant::now());
-        shared.pump(&mut core);
+        shared.close_lane(lane, Instant::now());
     }
 }
 

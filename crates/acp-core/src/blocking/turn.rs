@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::Shared;
 use crate::connection::TurnId;
+use crate::driver::{Canceller, Driven};
 use crate::error::GenerateError;
 use crate::request::GenerateResponse;
 use crate::sync::{lock, wait};
@@ -109,56 +110,25 @@ impl Turn {
 
     /// Cancels the turn; the answer to [`Turn::wait`] is then `cancelled`, unless the turn had ended.
     pub fn cancel(&self) {
-        self.canceller().cancel();
+        self.shared.cancel_turn(self.id, Instant::now());
     }
 
     /// A handle that cancels the turn from elsewhere.
     pub fn canceller(&self) -> Canceller {
-        Canceller {
-            shared: Arc::clone(&self.shared),
-            id: self.id,
-        }
+        let (shared, id) = (Arc::clone(&self.shared), self.id);
+        Canceller::new(move || shared.cancel_turn(id, Instant::now()))
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut core = lock(&self.shared.core);
-        // The slot is gone if somebody has waited for the end.
-        if core.turns.remove(&self.id).is_some() {
-            core.connection.cancel(self.id, Instant::now());
-            self.shared.pump(&mut core);
-        }
+        self.shared.abandon_turn(self.id, Instant::now());
     }
 }
 
 impl fmt::Debug for Turn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Cancels one turn. If the turn has ended, it does nothing.
-#[derive(Clone)]
-pub struct Canceller {
-    shared: Arc<Shared>,
-    id: TurnId,
-}
-
-impl Canceller {
-    /// Cancels the turn. It returns when the cancel is on its way, not when the turn has ended.
-    pub fn cancel(&self) {
-        let mut core = lock(&self.shared.core);
-        core.connection.cancel(self.id, Instant::now());
-        self.shared.pump(&mut core);
-    }
-}
-
-impl fmt::Debug for Canceller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Canceller")
             .field("id", &self.id)
             .finish_non_exhaustive()
     }

@@ -1,14 +1,27 @@
 //! The process that lanes find their way to, which may be a new one after a death.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
+use super::{Core, Wake};
+use crate::connection::{LaneId, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
+use crate::protocol::SessionInfo;
 use crate::sync::lock;
 use crate::turn::TurnOptions;
 
 /// A driver's side of one process.
 pub(crate) trait Driven: Sized {
+    /// How callers of this driver are told that there is news.
+    type Wake: Wake;
+
+    /// The engine, and who waits for what.
+    fn core(&self) -> &Mutex<Core<Self::Wake>>;
+
+    /// Drains the engine. Every change to it ends here.
+    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core<Self::Wake>>);
+
     /// Starts a process.
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError>;
 
@@ -16,10 +29,53 @@ pub(crate) trait Driven: Sized {
     fn replace(self: &Arc<Self>);
 
     /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.
-    fn retire(&self) -> bool;
+    fn retire(&self) -> bool {
+        lock(self.core()).retire()
+    }
 
     /// Whether a host that wants a new process after a failure should start one now.
-    fn is_lost(&self) -> bool;
+    fn is_lost(&self) -> bool {
+        lock(self.core()).is_lost()
+    }
+
+    /// Cancels a turn; for one that has ended nothing happens.
+    fn cancel_turn(self: &Arc<Self>, id: TurnId, now: Instant) {
+        let mut core = lock(self.core());
+        core.connection.cancel(id, now);
+        self.pump(&mut core);
+    }
+
+    /// Cancels a turn that nobody waits for any more.
+    fn abandon_turn(self: &Arc<Self>, id: TurnId, now: Instant) {
+        let mut core = lock(self.core());
+        // The slot is gone if somebody has waited for the end.
+        if core.turns.remove(&id).is_some() {
+            core.connection.cancel(id, now);
+            self.pump(&mut core);
+        }
+    }
+
+    /// Cancels the turn that a lane runs now, if it runs one.
+    fn cancel_running(self: &Arc<Self>, lane: LaneId, now: Instant) {
+        let mut core = lock(self.core());
+        if let Some(turn) = core.connection.running(lane) {
+            core.connection.cancel(turn, now);
+            self.pump(&mut core);
+        }
+    }
+
+    /// Gives a lane up.
+    fn close_lane(self: &Arc<Self>, lane: LaneId, now: Instant) {
+        let mut core = lock(self.core());
+        core.connection.close_lane(lane, now);
+        self.pump(&mut core);
+    }
+
+    /// The session that serves a lane now.
+    fn session(&self, lane: LaneId) -> SessionInfo {
+        let core = lock(self.core());
+        core.connection.session(lane).cloned().unwrap_or_default()
+    }
 }
 
 pub(crate) struct Link<D> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Turn;
 use super::shared::{Core, Shared};
 use crate::connection::LaneId;
-use crate::driver::{Link, TurnSlot};
+use crate::driver::{Driven, Link, TurnSlot};
 use crate::error::{GenerateError, LoadError};
 use crate::protocol::SessionInfo;
 use crate::request::{GenerateRequest, GenerateResponse};
@@ -90,11 +90,7 @@ impl Lane {
     /// Cancels the turn that the lane runs now. If none runs, nothing is sent.
     pub fn cancel(&self) {
         let (shared, lane) = self.bound();
-        let mut core = lock(&shared.core);
-        if let Some(turn) = core.connection.running(lane) {
-            core.connection.cancel(turn, Instant::now());
-            shared.pump(&mut core);
-        }
+        shared.cancel_running(lane, Instant::now());
     }
 
     /// The limits of turns that do not bring their own.
@@ -110,8 +106,7 @@ impl Lane {
     /// The session that serves the lane now.
     pub fn session(&self) -> SessionInfo {
         let (shared, lane) = self.bound();
-        let core = lock(&shared.core);
-        core.connection.session(lane).cloned().unwrap_or_default()
+        shared.session(lane)
     }
 
     fn bound(&self) -> (Arc<Shared>, LaneId) {
@@ -188,7 +183,7 @@ impl Opening {
 impl Drop for Opening {
     fn drop(&mut self) {
         if !self.opened {
-            close_lane(&self.shared, self.id);
+            self.shared.close_lane(self.id, Instant::now());
             lock(&self.shared.core).lanes.remove(&self.id);
         }
     }
@@ -197,14 +192,8 @@ impl Drop for Opening {
 impl Drop for Lane {
     fn drop(&mut self) {
         let (shared, lane) = self.bound();
-        close_lane(&shared, lane);
+        shared.close_lane(lane, Instant::now());
     }
-}
-
-pub(super) fn close_lane(shared: &Arc<Shared>, lane: LaneId) {
-    let mut core = lock(&shared.core);
-    core.connection.close_lane(lane, Instant::now());
-    shared.pump(&mut core);
 }
 
 impl fmt::Debug for Lane {

@@ -18,7 +18,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::shared::Shared;
 use crate::connection::LaneId;
-use crate::driver::TurnSlot;
+use crate::driver::{Driven, TurnSlot};
 use crate::error::{GenerateError, LoadError};
 use crate::options::LoadOptions;
 use crate::pool::{
@@ -360,7 +360,7 @@ impl Inner {
             }
             Action::CloseLane(number) => {
                 if let Some((shared, lane)) = state.lanes.remove(&number) {
-                    super::lane::close_lane(&shared, lane);
+                    shared.close_lane(lane, Instant::now());
                     if lock(&shared.core).connection.has_piled_up() {
                         state.retire(&shared, now);
                     }
@@ -380,7 +380,7 @@ impl Inner {
                         .insert(number, (Arc::clone(&shared), lane));
                     if !inner.update(|router, now| router.lane_opened(number, now)) {
                         lock(&inner.state).lanes.remove(&number);
-                        super::lane::close_lane(&shared, lane);
+                        shared.close_lane(lane, Instant::now());
                     }
                 }
                 Err(error) => {

@@ -69,6 +69,27 @@ impl TryWrite for Pipe {
 }
 
 impl Driven for Shared {
+    type Wake = Option<Waker>;
+
+    fn core(&self) -> &Mutex<Core> {
+        &self.core
+    }
+
+    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
+        loop {
+            match core.connection.poll_output() {
+                Output::Send(line) => match lock(&self.outbox).push(line) {
+                    Pushed::Done => {}
+                    Pushed::Waits => self.written.notify_one(),
+                    // It asks faster than it reads our answers, and would go on until we have no memory. Its
+                    // end brings the end of its output, which tells every caller.
+                    Pushed::Flood => self.process.kill(),
+                },
+                Output::Event(event) => self.deliver(core, event),
+                Output::Wait(at) => return self.set_alarm(at),
+            }
+        }
+    }
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
         let (connection, cwd) = driver::check(options, options.hooks.can_ask_async())?;
         let out_of = |error: io::Error| LoadError::SpawnFailed {
@@ -120,34 +141,9 @@ impl Driven for Shared {
     fn replace(self: &Arc<Self>) {
         self.close_behind();
     }
-
-    fn retire(&self) -> bool {
-        lock(&self.core).retire()
-    }
-
-    fn is_lost(&self) -> bool {
-        lock(&self.core).is_lost()
-    }
 }
 
 impl Shared {
-    /// Drains the engine. Every change to it ends here.
-    pub(super) fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
-        loop {
-            match core.connection.poll_output() {
-                Output::Send(line) => match lock(&self.outbox).push(line) {
-                    Pushed::Done => {}
-                    Pushed::Waits => self.written.notify_one(),
-                    // It asks faster than it reads our answers, and would go on until we have no memory. Its
-                    // end brings the end of its output, which tells every caller.
-                    Pushed::Flood => self.process.kill(),
-                },
-                Output::Event(event) => self.deliver(core, event),
-                Output::Wait(at) => return self.set_alarm(at),
-            }
-        }
-    }
-
     /// Waits for the answer to `initialize`.
     pub(super) async fn wait_ready(&self) -> Result<(), LoadError> {
         loop {

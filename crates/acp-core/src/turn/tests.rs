@@ -1,6 +1,8 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::error::GenerateError;
+use crate::request::GenerateResponse;
 
 fn turn(options: TurnOptions) -> Turn {
     #[expect(clippy::disallowed_methods, reason = "any instant will do as a start")]
