@@ -36,9 +36,9 @@ Examples:
   acp bench --agent 'gemini --acp' --sizes 17 --turns 20 --state all --svg bench.svg";
 
 const AGENTS_FILES: &str = "\
-An agent's name stands for its command line wherever --agent or ACP_AGENT is one word without a slash. The
-built-in ones are added to, or replaced, by the file of --agents, else of ACP_AGENTS, else
-$XDG_CONFIG_HOME/acp/agents.toml, else ~/.config/acp/agents.toml:
+An agent's name stands for its command line where --agent or ACP_AGENT is one word without a slash.
+To those that are built in, one file adds others, or changes them: that of --agents, else of
+ACP_AGENTS, else $XDG_CONFIG_HOME/acp/agents.toml, else ~/.config/acp/agents.toml. It is like this:
 
   [gemini]                         # no command: these keys, and the others as they are built in
   env = { GEMINI_API_KEY = \"…\" }

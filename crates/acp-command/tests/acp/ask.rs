@@ -392,7 +392,9 @@ fn completions() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = run(&mut acp(&["completions", shell]));
         assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{shell}");
-        assert!(ended.stdout.contains("idle-timeout"), "{shell}");
+        for offered in ["idle-timeout", "resume-or-new", "agents"] {
+            assert!(ended.stdout.contains(offered), "{offered} for {shell}");
+        }
         assert!(!ended.stdout.contains("demo-agent"), "{shell}");
     }
     run(&mut acp(&["completions", "dos"])).expect(2, "");

@@ -19,6 +19,10 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("terminal::no_colour", no_colour),
     (
+        "terminal::what_the_agent_does_has_its_own_lines",
+        what_the_agent_does_has_its_own_lines,
+    ),
+    (
         "terminal::ctrl_c_ends_the_turn_not_the_chat",
         ctrl_c_ends_the_turn_not_the_chat,
     ),
@@ -98,6 +102,24 @@ fn spinner_and_harmless_text() {
     }
     assert!(!shown.contains("\x1b[2J"), "{shown:?}");
     assert!(!shown.contains("\x1b[31mwarning"), "{shown:?}");
+}
+
+fn what_the_agent_does_has_its_own_lines() {
+    let script = Script::ready(
+        r#"
+{"say":"I look"}
+{"update":{"sessionUpdate":"tool_call","toolCallId":"c1","title":"Read \u001b[31ma","kind":"read","status":"pending"}}
+{"say":"and see"}
+{"reply":"prompt","result":{"stopReason":"end_turn"}}
+"#,
+    );
+    let terminal = Terminal::start(acp_with(&script, &["--no-color", "ask", "-v", "hi"]));
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    assert!(
+        seen.contains("I look\r\ntool: Read a (read)\r\nand see\r\n"),
+        "{seen:?}"
+    );
 }
 
 fn no_colour() {
