@@ -100,7 +100,9 @@ impl Pool {
         let bounds = options.bounds()?;
         let load = options.into_load();
         let runtime = Handle::try_current().map_err(|error| LoadError::SpawnFailed {
-            program: String::new(),
+            program: load.command.first().map_or_else(String::new, |program| {
+                program.to_string_lossy().into_owned()
+            }),
             reason: format!("this process cannot serve it: {error}"),
             source: Arc::new(std::io::Error::other(error)),
         })?;

@@ -12,6 +12,7 @@
 mod agent;
 mod bounds;
 mod deaths;
+mod docs;
 mod fairness;
 mod isolation;
 #[path = "../scripts/mod.rs"]
@@ -39,11 +40,16 @@ fn main() -> ExitCode {
         agent::serve(ways).unwrap();
         return ExitCode::SUCCESS;
     }
+    if words == [docs::MEASURE] {
+        let measured = in_runtime(tokio::runtime::Builder::new_current_thread(), docs::measure);
+        return ExitCode::from(u8::from(measured.is_err()));
+    }
     let trials = [
         isolation::trials(),
         fairness::trials(),
         bounds::trials(),
         deaths::trials(),
+        docs::trials(),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials.concat_all()).exit_code()
 }
