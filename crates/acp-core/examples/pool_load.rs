@@ -108,7 +108,13 @@ async fn routing() -> Outcome<()> {
 
 /// Conversations of fifty turns each, at once.
 async fn throughput() -> Outcome<()> {
-    for (processes, lanes, callers) in [(1, 1, 1), (1, 16, 16), (4, 16, 64), (4, 16, 256)] {
+    for (processes, lanes, callers) in [
+        (1, 1, 1),
+        (1, 16, 16),
+        (4, 16, 64),
+        (4, 16, 256),
+        (4, 64, 256),
+    ] {
         let pool = pool(processes, lanes).await?;
         let started = Instant::now();
         let callers: Vec<_> = (0..callers)
