@@ -86,6 +86,25 @@ fn the_lane_that_was_idle_for_longest_makes_room() {
     assert!(!world.grant("k", &old.next).continues);
 }
 
+/// Even who knows beforehand what will be answered waits for its turn.
+#[test]
+fn a_lane_that_becomes_free_goes_to_the_next_one() {
+    let mut world = willing(Bounds {
+        max_processes: 1,
+        lanes_per_process: 1,
+        ..bounds()
+    });
+    let first = Request::new("a");
+    let running = world.grant("k", &first);
+    let next = world.acquire("l", &Request::new("b")).unwrap();
+    let knows = world.acquire("k", &first.next()).unwrap();
+    world.release(running.lane, Used::Answered(Some(first.seen())));
+    assert_eq!(
+        (world.settled(next), world.settled(knows)),
+        (Some(true), None)
+    );
+}
+
 #[test]
 fn a_process_is_started_when_the_others_are_full() {
     let mut world = willing(bounds());
