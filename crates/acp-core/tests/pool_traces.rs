@@ -1,6 +1,7 @@
 //! What the pool tells whoever listens, who is a guest.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -41,7 +42,6 @@ fn a_listener_that_panics_ends_no_turn() {
 }
 
 /// Two turns of one conversation, and a caller who comes too late.
-#[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 fn talk() {
     let options = PoolOptions::new(script(&[HANDSHAKE, ANSWER_ALL]));
     let options = options.processes(1..=1).lanes_per_process(1).warm(0);
