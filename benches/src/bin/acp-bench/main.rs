@@ -113,20 +113,25 @@ fn run(flags: &Flags) -> Result<bool, String> {
         };
         print!("{}", table::of_result(&result, flags.smoke));
         report.works.push(result);
+        // After each, so that a run that is broken off has something to show for it.
+        report.judge();
+        write(flags, &report)?;
     }
-    report.judge();
     print!("{}", table::of_targets(&report));
-    if let Some(path) = &flags.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
-        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    write_plot(flags, &report)?;
     let ours = |name: &str| {
         clients
             .iter()
             .any(|client: &Client| client.name == name && client.ours)
     };
     Ok(!report.failures().any(|(client, _)| ours(client)))
+}
+
+fn write(flags: &Flags, report: &Report) -> Result<(), String> {
+    if let Some(path) = &flags.json {
+        let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    write_plot(flags, report)
 }
 
 fn write_plot(flags: &Flags, report: &Report) -> Result<(), String> {
