@@ -387,19 +387,27 @@ fn needs_a_regular_file() {
 
 fn goes_on_when_its_file_is_full() {
     let recorded = Recorded::new();
-    let agent = recorded.command("head -c 20000 /dev/zero | tr '\\0' '\\n'; echo done");
+    // It is told as long as the agent's standard error goes on, here until the rest has come and gone.
+    let agent = recorded
+        .command("head -c 20000 /dev/zero | tr '\\0' '\\n'; echo done; exec >&-; cat >/dev/null");
     let mut command = Command::new("sh");
     command
         .args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""])
         .arg(agent.get_program())
         .args(agent.get_args())
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let ended = run(&mut command);
-    ended.tells(&["acp record: ", "has a gap: "]);
-    assert_eq!(ended.code, Some(0));
-    assert_eq!(ended.stdout.len(), 20_000 + 5);
+    let mut child = command.spawn().unwrap();
+    let mut stdout = Vec::new();
+    let mut pipe = child.stdout.take().unwrap();
+    pipe.read_to_end(&mut stdout).unwrap();
+    assert_eq!(stdout.len(), 20_000 + 5);
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let told = String::from_utf8_lossy(&ended.stderr);
+    assert!(told.starts_with("acp record: "), "{told}");
+    assert!(told.contains("has a gap: "), "{told}");
     // What is in the file is there to the end of a line.
     let text = fs::read_to_string(recorded.path()).unwrap();
     assert!(text.len() <= 8 << 10);
