@@ -274,7 +274,6 @@ impl Shared {
             let mut core = lock(&self.core);
             core.connection.handle_bytes(&buffer[..len], Instant::now());
             self.pump(&mut core);
-            core.wake_streams();
         }
         drop(stdout);
         self.output_ended();
@@ -400,7 +399,10 @@ impl Driven for Shared {
                     }
                 }
                 Output::Event(event) => self.deliver(core, event),
-                Output::Wait(at) => return self.alarm.set(at),
+                Output::Wait(at) => {
+                    core.wake_streams();
+                    return self.alarm.set(at);
+                }
             }
         }
     }

@@ -16,6 +16,7 @@ mod state;
 mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -137,7 +138,6 @@ enum Login {
 /// ([`open_lane`](Connection::open_lane), [`prompt`](Connection::prompt), [`cancel`](Connection::cancel),
 /// …), always with the time, and after every such call drains [`poll_output`](Connection::poll_output)
 /// until it says [`Output::Wait`]. The crate's documentation shows the whole loop.
-#[derive(Debug)]
 pub struct Connection {
     options: ConnectionOptions,
     phase: Phase,
@@ -153,6 +153,8 @@ pub struct Connection {
     lane_of_session: HashMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
+    /// Sessions that are being closed, by the number of the request.
+    closing: HashMap<u64, String>,
     /// Sessions that were given up and that the agent cannot close, or did not.
     unclosed: usize,
     turns: HashMap<TurnId, Turn>,
@@ -172,6 +174,17 @@ pub struct Connection {
     stray: Stray,
 }
 
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What the agent has said may hold anybody's secrets.
+        f.debug_struct("Connection")
+            .field("phase", &self.phase)
+            .field("lanes", &self.lanes.len())
+            .field("turns", &self.turns.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Connection {
     /// Begins with `initialize`.
     pub fn new(options: ConnectionOptions, now: Instant) -> Self {
@@ -187,6 +200,7 @@ impl Connection {
             lanes: BTreeMap::new(),
             lane_of_session: HashMap::new(),
             given_up: VecDeque::new(),
+            closing: HashMap::new(),
             unclosed: 0,
             turns: HashMap::new(),
             login: Login::NotTried,

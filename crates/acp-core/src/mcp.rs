@@ -2,8 +2,12 @@
 //!
 //! Source: ACP v1, Session Setup, "MCP Servers".
 
+use std::fmt;
+
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
+
+use crate::secrets::is_secret_name;
 
 /// An MCP server for the agent to connect to.
 ///
@@ -13,7 +17,7 @@ use serde_json::{Map, Value, json};
 /// let files = McpServer::stdio("files", "/usr/local/bin/mcp-files").arg("--read-only");
 /// let search = McpServer::http("search", "https://example.org/mcp").header("Authorization", "Bearer t0ken");
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct McpServer {
     name: String,
     transport: Transport,
@@ -21,7 +25,7 @@ pub struct McpServer {
     pairs: Vec<(String, String)>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Transport {
     /// Every agent can start a process.
     Stdio {
@@ -119,10 +123,12 @@ impl McpServer {
         &self.name
     }
 
-    /// Its variables or headers.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// What people should not read of it: the values of headers, and of variables with such a name.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let is_process = matches!(self.transport, Transport::Stdio { .. });
         let pairs = self.pairs.iter();
-        pairs.map(|(name, value)| (&**name, &**value))
+        let secret = pairs.filter(move |(name, _)| !is_process || is_secret_name(name));
+        secret.map(|(_, value)| &**value)
     }
 
     fn new(name: String, transport: Transport) -> Self {
@@ -146,6 +152,15 @@ impl McpServer {
     }
 }
 
+impl fmt::Debug for McpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Commands, addresses, variables and headers all may hold secrets.
+        f.debug_struct("McpServer")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Serialize for McpServer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut server = Map::new();
@@ -161,7 +176,7 @@ impl Serialize for McpServer {
                 server.insert("url".to_owned(), json!(url));
             }
         }
-        let pairs = self.pairs();
+        let pairs = self.pairs.iter();
         let pairs = pairs.map(|(name, value)| json!({"name": name, "value": value}));
         server.insert(self.pairs_name().to_owned(), pairs.collect());
         server.serialize(serializer)
@@ -187,6 +202,17 @@ mod tests {
         assert_eq!(serde_json::to_value(&built).unwrap()["args"], json!(["x"]));
         let bare = McpServer::http("b", "https://b").arg("none");
         assert_eq!(serde_json::to_value(&bare).unwrap()["args"], Value::Null);
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let search = McpServer::http("search", "https://u:pw@b").header("Cookie", "c00kie");
+        assert_eq!(format!("{search:?}"), r#"McpServer { name: "search", .. }"#);
+        assert_eq!(search.secrets().collect::<Vec<_>>(), ["c00kie"]);
+        let files = McpServer::stdio("files", "/bin/f")
+            .env("MODE", "fast")
+            .env("API_KEY", "k3y");
+        assert_eq!(files.secrets().collect::<Vec<_>>(), ["k3y"]);
     }
 
     #[test]

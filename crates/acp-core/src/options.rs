@@ -143,14 +143,12 @@ impl LoadOptions {
         self
     }
 
-    /// Gives every session an MCP server. Where the names of its variables or headers say that they are keys,
-    /// tokens or the like, their values are masked wherever people read.
+    /// Gives every session an MCP server. The values of its headers, and of variables whose names say that they
+    /// are keys, tokens or the like, are masked wherever people read.
     #[must_use]
     pub fn mcp_server(mut self, server: McpServer) -> Self {
-        for (name, value) in server.pairs() {
-            if is_secret_name(name) {
-                self.connection.secrets.add(value);
-            }
+        for secret in server.secrets() {
+            self.connection.secrets.add(secret);
         }
         self.connection.mcp_servers.push(server);
         self
@@ -183,6 +181,12 @@ impl LoadOptions {
     #[must_use]
     pub fn resume(mut self, resume: Resume) -> Self {
         self.connection.resume = Some(resume);
+        self
+    }
+
+    /// The same for a process that takes the place of another.
+    pub(crate) fn without_resume(mut self) -> Self {
+        self.connection.resume = None;
         self
     }
 

@@ -134,6 +134,15 @@ impl PermissionRequest {
             .unwrap_or(PermissionDecision::Cancelled)
     }
 
+    /// A host's decision where nothing is allowed.
+    pub(crate) fn without_allowing(&self, decision: PermissionDecision) -> PermissionDecision {
+        if self.is_refused_by(&decision) {
+            decision
+        } else {
+            self.decide(PermissionPolicy::Reject)
+        }
+    }
+
     /// A host's decision, as far as it was offered; anything else is answered by the reject path,
     /// because a wrong `optionId` is undefined behaviour in the agent.
     pub(crate) fn checked(&self, decision: PermissionDecision) -> PermissionDecision {

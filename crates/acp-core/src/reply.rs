@@ -5,16 +5,16 @@
 //! calls whatever its `finish_reason` says. A reply without any JSON object of that kind is plain text, and
 //! is the content. What was meant as one and cannot be read is a fault, never content.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
 use crate::message::ToolCall;
 use crate::request::GenerateRequest;
 
-/// Places in a text that are tried as the beginning of an object. More are not seen in a reply, and each
-/// may cost a look at the whole rest of it.
-const MAX_STARTS: usize = 4096;
+/// How often over a text may be looked at in search of objects. What is nested deep and broken far behind would
+/// otherwise cost a look at all of it for each brace.
+const MAX_LOOKS: usize = 4;
 /// Objects within each other that are looked through for the message, as in `choices[0].message`.
 const MAX_DEPTH: usize = 6;
 /// Members of an object that is a message and nothing else, so that it counts in the midst of prose.
@@ -33,13 +33,15 @@ pub(crate) struct Reply {
     /// `None` where it is the whole text as it came.
     pub(crate) content: Option<String>,
     pub(crate) calls: Vec<ToolCall>,
+    /// Whether it says something else, or by other ids, than what the host gets of it.
+    pub(crate) differs: bool,
 }
 
 /// What the request says of the reply to it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expected {
-    /// Names of the tools that may be called.
-    tools: HashSet<String>,
+    /// The tools that may be called, by name, with their parameters.
+    tools: HashMap<String, Value>,
     /// Ids of calls that the conversation has already.
     used: HashSet<String>,
     /// Whether the content is to be JSON.
@@ -53,8 +55,14 @@ impl Expected {
             tools: request
                 .tools
                 .iter()
-                .filter_map(|tool| tool["function"]["name"].as_str().or(tool["name"].as_str()))
-                .map(str::to_owned)
+                .map(|tool| match &tool["function"] {
+                    Value::Object(_) => &tool["function"],
+                    _ => tool,
+                })
+                .filter_map(|tool| {
+                    let name = tool["name"].as_str()?.to_owned();
+                    Some((name, tool["parameters"].clone()))
+                })
                 .collect(),
             used: request
                 .messages
@@ -71,16 +79,20 @@ impl Expected {
         let objects = objects_in(text);
         let bare = unfenced(text);
         let mut messages = Vec::new();
+        let mut end = 0;
         for object in &objects {
             let whole = bare == object.text;
+            // An agent that sends its answer again has not called its tools twice; one that lists a call twice has.
+            let is_listed = text[end..object.start].trim() == ",";
+            end = object.start + object.text.len();
             if let Some(message) = self.message_in(&object.value, whole, 0)
-                // An agent that sends its answer again has not called its tools twice.
-                && !messages.contains(&message)
+                && (is_listed || !messages.contains(&message))
             {
                 messages.push(message);
             }
         }
-        let calls = self.calls_of(&messages)?;
+        let (calls, invented) = self.calls_of(&messages)?;
+        let differs = invented || messages.len() != 1 || objects.iter().all(|one| one.text != bare);
         if self.json && calls.is_empty() {
             return self.json_content(&messages, &objects, bare);
         }
@@ -99,6 +111,7 @@ impl Expected {
             content => Ok(Reply {
                 content: Some(content.unwrap_or_default()),
                 calls,
+                differs,
             }),
         }
     }
@@ -116,11 +129,14 @@ impl Expected {
         }
         let is_message = object.keys().all(|key| OF_A_MESSAGE.contains(&&**key));
         let has_content = object.contains_key("content") && (is_message || whole && !self.json);
-        if object.contains_key("tool_calls") || has_content || self.is_call(object) {
+        let has_calls = object.contains_key("tool_calls") && !self.tools.is_empty();
+        if has_calls || has_content || self.is_call(object) {
             return Some(object);
         }
         let inner = match object.get("choices").and_then(Value::as_array) {
             Some(choices) => choices.first(),
+            // Among others such a member is data, not a wrapping.
+            None if object.len() > 1 && self.json => None,
             None => ["message", "response", "output", "assistant"]
                 .iter()
                 .find_map(|name| object.get(*name)),
@@ -133,33 +149,43 @@ impl Expected {
         let function = object.get("function").and_then(Value::as_object);
         let function = function.unwrap_or(object);
         let name = function.get("name").and_then(Value::as_str);
-        name.is_some_and(|name| self.tools.contains(name)) && arguments_of(function).is_some()
+        let tool = name.and_then(|name| self.tools.get(name));
+        // A tool that is quoted is not called: what it has as parameters is their schema.
+        tool.is_some_and(|schema| {
+            arguments_of(function).is_some() && function.get("parameters") != Some(schema)
+        })
     }
 
-    fn calls_of(&self, messages: &[&Map<String, Value>]) -> Result<Vec<ToolCall>, String> {
-        let mut used = self.used.clone();
+    /// The calls, and whether one was given an id that the agent did not say.
+    fn calls_of(&self, messages: &[&Map<String, Value>]) -> Result<(Vec<ToolCall>, bool), String> {
+        let mut ids = Ids {
+            used: self.used.clone(),
+            next: self.used.len() + 1,
+            invented: false,
+        };
         let mut calls = Vec::new();
         for message in messages {
             let listed: &[Value] = match message.get("tool_calls") {
                 Some(Value::Array(calls)) => calls,
                 Some(call @ Value::Object(_)) => std::slice::from_ref(call),
                 Some(Value::Null) => &[],
-                None if self.is_call(message) => &[Value::Null],
+                None if self.is_call(message) => {
+                    let place = format!("tool_calls[{}]", calls.len());
+                    calls.push(read_call(message, &place, &mut ids)?);
+                    &[]
+                }
                 None => &[],
                 Some(_) => return Err("its `tool_calls` is not a list".to_owned()),
             };
             for call in listed {
                 let place = format!("tool_calls[{}]", calls.len());
-                // Null stands for the message itself, where that is a call.
-                let call = match call {
-                    Value::Null if self.is_call(message) => message,
-                    Value::Object(call) => call,
-                    _ => return Err(format!("`{place}` is not an object")),
+                let Value::Object(call) = call else {
+                    return Err(format!("`{place}` is not an object"));
                 };
-                calls.push(read_call(call, &place, &mut used)?);
+                calls.push(read_call(call, &place, &mut ids)?);
             }
         }
-        Ok(calls)
+        Ok((calls, ids.invented))
     }
 
     /// The content, where it is to be JSON: as its text.
@@ -170,7 +196,13 @@ impl Expected {
         bare: &str,
     ) -> Result<Reply, String> {
         let is_json = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-        let of_message = messages.iter().rev().find_map(content_of);
+        let of_message = messages
+            .iter()
+            .rev()
+            .find_map(|message| match message.get("content") {
+                Some(content @ Value::Array(_)) => Some(content.to_string()),
+                _ => content_of(message),
+            });
         let of_message = of_message.map(|content| unfenced(&content).to_owned());
         let longest = objects.iter().max_by_key(|object| object.text.len());
         let content = match (of_message, longest) {
@@ -186,6 +218,7 @@ impl Expected {
             }
         };
         Ok(Reply {
+            differs: content != bare,
             content: Some(content),
             calls: Vec::new(),
         })
@@ -194,6 +227,8 @@ impl Expected {
 
 /// One JSON object in a text, and what it is.
 struct Object<'a> {
+    /// Where it begins, in bytes.
+    start: usize,
     text: &'a str,
     value: Value,
 }
@@ -202,22 +237,40 @@ struct Object<'a> {
 fn objects_in(text: &str) -> Vec<Object<'_>> {
     let mut objects = Vec::new();
     let mut at = 0;
-    for _ in 0..MAX_STARTS {
-        let Some(start) = text[at..].find('{').map(|found| at + found) else {
-            break;
-        };
-        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+    let mut wasted = 0;
+    while wasted <= MAX_LOOKS * text.len()
+        && let Some(start) = text[at..].find('{').map(|found| at + found)
+    {
+        let rest = &text[start..];
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
         at = match values.next() {
             Some(Ok(value)) => {
                 let end = start + values.byte_offset();
                 let text = &text[start..end];
-                objects.push(Object { text, value });
+                objects.push(Object { start, text, value });
                 end
             }
-            _ => start + 1,
+            // What is in an object without an end was meant with the rest of it.
+            Some(Err(error)) if error.is_eof() && start + 1 < text.len() => break,
+            Some(Err(error)) => {
+                wasted += looked_at(rest, &error);
+                start + 1
+            }
+            None => break,
         };
     }
     objects
+}
+
+/// How many bytes of a text were read until this error.
+fn looked_at(text: &str, error: &serde_json::Error) -> usize {
+    let mut lines = text.split_inclusive('\n');
+    let before: usize = lines
+        .by_ref()
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
+    before + error.column()
 }
 
 /// A text without white space around it, and without the code fence around all of it.
@@ -269,11 +322,7 @@ fn arguments_of(function: &Map<String, Value>) -> Option<&Value> {
         .find_map(|name| function.get(*name))
 }
 
-fn read_call(
-    call: &Map<String, Value>,
-    place: &str,
-    used: &mut HashSet<String>,
-) -> Result<ToolCall, String> {
+fn read_call(call: &Map<String, Value>, place: &str, ids: &mut Ids) -> Result<ToolCall, String> {
     let function = call.get("function").and_then(Value::as_object);
     let function = function.unwrap_or(call);
     let Some(name) = function.get("name").and_then(Value::as_str) else {
@@ -282,17 +331,33 @@ fn read_call(
     let arguments = read_arguments(arguments_of(function))
         .map_err(|why| format!("`{place}.function.arguments` {why}"))?;
     let given = call.get("id").and_then(Value::as_str).unwrap_or_default();
-    let id = if !given.is_empty() && used.insert(given.to_owned()) {
-        given.to_owned()
-    } else {
-        // One that the conversation has already would be taken for the other call.
-        let mut number = used.len() + 1;
-        while !used.insert(format!("call_{number}")) {
-            number += 1;
+    Ok(ToolCall::new(ids.take(given), name, arguments))
+}
+
+/// The ids of calls.
+struct Ids {
+    used: HashSet<String>,
+    next: usize,
+    /// Whether one was made up.
+    invented: bool,
+}
+
+impl Ids {
+    /// The id that the agent gives, or another one: one that the conversation has already would be taken for
+    /// that of the other call.
+    fn take(&mut self, given: &str) -> String {
+        if !given.is_empty() && self.used.insert(given.to_owned()) {
+            return given.to_owned();
         }
-        format!("call_{number}")
-    };
-    Ok(ToolCall::new(id, name, arguments))
+        self.invented = true;
+        loop {
+            let id = format!("call_{}", self.next);
+            self.next += 1;
+            if self.used.insert(id.clone()) {
+                return id;
+            }
+        }
+    }
 }
 
 /// Arguments as an object, or as its text, which some agents quote twice.

@@ -220,6 +220,11 @@ impl Turn {
         }
     }
 
+    /// Whether the session holds something else of the turn than the host gets.
+    pub(crate) fn differs(&self) -> bool {
+        !self.repairs.is_empty() || self.reply().is_ok_and(|reply| reply.differs)
+    }
+
     /// How many replies were asked for once more.
     pub(crate) fn repairs(&self) -> usize {
         self.repairs.len()

@@ -248,3 +248,83 @@ async fn many_tasks_share_a_model() {
         model.close().await;
     }
 }
+
+#[test]
+fn a_runtime_that_ends_ends_every_call() {
+    let silent = "read -r _; cat > /dev/null";
+    let first = tokio::runtime::Runtime::new().unwrap();
+    let second = tokio::runtime::Runtime::new().unwrap();
+    let model = first
+        .block_on(load_acp(script(&[HANDSHAKE, silent])))
+        .unwrap();
+    let process = model.agent().process_id();
+    let turn = first
+        .block_on(model.start(&hi(), TurnOptions::default()))
+        .unwrap();
+    first.shutdown_background();
+    let error = second.block_on(turn).unwrap_err();
+    assert_eq!(error.kind(), "closed");
+    assert_eq!(
+        second.block_on(model.generate(&hi())).unwrap_err().kind(),
+        "closed"
+    );
+    assert!(!model.is_alive());
+    wait_for("the end of the agent", || {
+        (!is_running(process)).then_some(())
+    });
+}
+
+#[test]
+fn functions_of_the_host_that_never_return_do_not_keep_an_agent() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let never = |_: &acp_core::PermissionRequest| loop {
+            std::thread::park();
+        };
+        let options = script(&[HANDSHAKE, ASK]).ask_permission(never);
+        let options = options.permission_timeout(Duration::from_millis(50));
+        let model = load_acp(options).await.unwrap();
+        assert_eq!(model.generate(&hi()).await.unwrap().content, "refused");
+        let process = model.agent().process_id();
+        model.close().await;
+        assert!(!is_running(process));
+    });
+    // The function of the host has a thread for ever.
+    runtime.shutdown_background();
+}
+
+#[tokio::test]
+async fn a_turn_that_was_awaited_has_no_more_events() {
+    let model = load_acp(script(&[HANDSHAKE, ANSWER_ALL])).await.unwrap();
+    let options = TurnOptions::default().events(true);
+    let mut turn = model.start(&hi(), options).await.unwrap();
+    assert_eq!((&mut turn).await.unwrap().content, "ok");
+    // What had not been taken is not lost.
+    let event = turn.next_event().await;
+    assert!(
+        matches!(&event, Some(TurnEvent::Text(text)) if text == "ok"),
+        "{event:?}"
+    );
+    assert!(turn.next_event().await.is_none());
+    model.close().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_read_gets_the_end_of_its_input_all_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let seen = directory.path().join("seen");
+    // It reads the rest, and its end, when its output has ended.
+    let late = "sleep 0.3; cat > /dev/null; echo over > $SEEN";
+    let options = script(&[HANDSHAKE, late]).env("SEEN", &seen);
+    let model = load_acp(options.eof_grace(Duration::from_secs(60)))
+        .await
+        .unwrap();
+    let large = GenerateRequest::user("x".repeat(1 << 20));
+    let _turn = model.start(&large, TurnOptions::default()).await.unwrap();
+    model.close().await;
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "over\n");
+}

@@ -239,6 +239,7 @@ impl Connection {
         read: impl FnOnce(&RawValue) -> Result<T, String>,
     ) -> Result<T, LoadError> {
         let invalid = |detail: String| {
+            let detail = self.options.secrets.mask(&detail).into_owned();
             LoadError::InvalidResponse(Box::new(InvalidResponse { method, detail }))
         };
         match outcome {

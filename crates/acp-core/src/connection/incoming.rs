@@ -184,10 +184,16 @@ impl Connection {
             Some(Call::SetMode(lane)) => self.mode_answered(lane, outcome, now),
             Some(Call::Prompt(turn)) => {
                 let answer = match outcome {
-                    Outcome::Result(result) => Answer::Result(read_prompt_result(result)),
+                    Outcome::Result(result) => {
+                        let mut result = read_prompt_result(result);
+                        result.stop_reason = self.options.secrets.mask_value(result.stop_reason);
+                        Answer::Result(result)
+                    }
                     Outcome::Error(error) => match read_error(error) {
                         Ok(error) => Answer::Error(self.without_secrets(error)),
-                        Err(detail) => Answer::Invalid(detail),
+                        Err(detail) => {
+                            Answer::Invalid(self.options.secrets.mask(&detail).into_owned())
+                        }
                     },
                     Outcome::Malformed(why) => Answer::Invalid(why.to_owned()),
                 };

@@ -19,6 +19,8 @@ pub(super) struct GivenUp {
     session_id: String,
     /// Whether it ignored a cancel, so that text of the cancelled turn may still come.
     ignored_cancel: bool,
+    /// Whether the agent has confirmed that it is closed.
+    closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +48,8 @@ pub(super) struct Lane {
     pub(super) replay_until: Option<Instant>,
     /// Message chunks since the last turn.
     pub(super) outside_turn: u64,
+    /// Whether its last turn was about tools of the host, so that the agent's own are refused until the next.
+    pub(super) host_tools: bool,
     /// No prompt goes out before.
     pub(super) pause_until: Option<Instant>,
     /// Whether the session has ignored a cancel, and is not used again.
@@ -234,6 +238,7 @@ impl Connection {
         self.given_up.push_back(GivenUp {
             session_id: session_id.to_owned(),
             ignored_cancel,
+            closed: false,
         });
         self.close_session(session_id, now);
     }
@@ -242,9 +247,10 @@ impl Connection {
     /// still write into it.
     pub(super) fn claim_session(&mut self, session_id: &str) -> bool {
         // Nor is one that was used and not closed a session that was never used.
-        let used = self.holds_requests() && !self.agent.close_session;
+        let holds = self.holds_requests();
         let stale = |given_up: &GivenUp| {
-            given_up.session_id == session_id && (given_up.ignored_cancel || used)
+            given_up.session_id == session_id
+                && (given_up.ignored_cancel || holds && !given_up.closed)
         };
         if self.lane_of_session.contains_key(session_id) || self.given_up.iter().any(stale) {
             return false;
@@ -263,6 +269,7 @@ impl Connection {
             let (request, limit) = (self.next_request, self.options.startup_timeout);
             self.timers
                 .set_after(Timer::CloseSession(request), now, limit);
+            self.closing.insert(request, session_id.to_owned());
             self.send_request(
                 Call::CloseSession,
                 method::SESSION_CLOSE,
@@ -273,12 +280,18 @@ impl Connection {
 
     pub(super) fn close_session_answered(&mut self, request: u64, outcome: &Outcome<'_>) {
         self.timers.stop(Timer::CloseSession(request));
+        let session_id = self.closing.remove(&request).unwrap_or_default();
         if !matches!(outcome, Outcome::Result(_)) {
             self.unclosed += 1;
+            return;
+        }
+        for given_up in &mut self.given_up {
+            given_up.closed |= given_up.session_id == session_id;
         }
     }
 
     pub(super) fn close_session_timeout(&mut self, request: u64) {
+        self.closing.remove(&request);
         if self.pending.remove(&request).is_some() {
             self.unclosed += 1;
         }
@@ -408,6 +421,9 @@ impl Connection {
         // A late answer must not be taken for that to the next request.
         self.abandon_opening(id);
         let error = self.startup_timeout(method);
+        if matches!(method, method::SESSION_LOAD | method::SESSION_RESUME) {
+            return self.old_session_failed(id, error, now);
+        }
         self.opening_failed(id, error, now);
     }
 

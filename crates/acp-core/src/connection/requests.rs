@@ -12,7 +12,7 @@ use crate::permission::{
 };
 use crate::protocol::{method, read_value};
 use crate::timer::Timer;
-use crate::turn::{Stage, Turn, TurnEvent};
+use crate::turn::{Turn, TurnEvent};
 use crate::wire::{self, RequestId, code};
 
 /// Requests that the host is asked about at a time; more are refused, because each takes a thread.
@@ -38,7 +38,12 @@ impl Connection {
         now: Instant,
     ) {
         if let Some(Asked::Permission(request_id, request)) = self.take_asked(id.0) {
-            let decision = request.checked(decision);
+            // A turn about tools of the host may have begun since.
+            let decision = if self.forbids_native_tools(&request.session_id) {
+                request.without_allowing(decision)
+            } else {
+                request.checked(decision)
+            };
             // The time that the host took is none of the agent's.
             self.restart_idle_clock(&request.session_id, now);
             self.send_decision(&request_id, &request, &decision);
@@ -120,18 +125,20 @@ impl Connection {
         }
     }
 
-    /// Whether the turn that a session runs is about tools of the host, and those alone. A session that is
-    /// not known may be any turn's.
+    /// Whether what the agent asks for is a tool of its own in a turn that is about those of the host, or between
+    /// two of them. A session that runs no turn, or is not known, may be asking for any.
     fn forbids_native_tools(&self, session_id: &str) -> bool {
-        let mut turns = self
-            .turns
-            .values()
-            .filter(|turn| turn.stage != Stage::Queued);
-        !self.options.native_tools
-            && match self.lane_of_session.get(session_id) {
-                Some(&lane) => turns.any(|turn| turn.lane == lane && turn.expected.is_some()),
-                None => turns.any(|turn| turn.expected.is_some()),
+        if self.options.native_tools {
+            return false;
+        }
+        let lane = self.lane_of_session.get(session_id);
+        match lane.and_then(|lane| self.lanes.get(lane)) {
+            Some(lane) if lane.running.is_some() || lane.host_tools => lane.host_tools,
+            _ => {
+                let mut lanes = self.lanes.values();
+                lanes.any(|lane| lane.host_tools && lane.running.is_some())
             }
+        }
     }
 
     /// The host has not answered in time: a permission is refused, and so is anything else.

@@ -84,10 +84,7 @@ impl Connection {
                     self.set_mode(id, now);
                 }
             }
-            Err(error) => {
-                self.unclaim_session(id);
-                self.old_session_failed(id, error, now);
-            }
+            Err(error) => self.old_session_failed(id, error, now),
         }
     }
 
@@ -109,7 +106,8 @@ impl Connection {
         }
     }
 
-    fn old_session_failed(&mut self, id: LaneId, error: LoadError, now: Instant) {
+    pub(super) fn old_session_failed(&mut self, id: LaneId, error: LoadError, now: Instant) {
+        self.unclaim_session(id);
         let Some(lane) = self.opening_lane(id) else {
             return;
         };

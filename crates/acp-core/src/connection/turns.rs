@@ -95,6 +95,7 @@ impl Connection {
         };
         lane.queue.pop_front();
         lane.running = Some(id);
+        lane.host_tools = turn.expected.is_some();
         let session = lane.session.as_ref();
         let session_id = session.map_or("", |session| &session.session_id).to_owned();
         turn.stage = Stage::Running;
@@ -344,12 +345,12 @@ impl Connection {
         }
         let ran = turn.stage != Stage::Queued;
         self.hand_out_events(&mut turn);
-        let repaired = turn.repairs() > 0;
+        // A repair is not in the host's conversation, nor is prose around a JSON object.
+        let differs = self.holds_requests() && turn.differs();
         let sent = turn.request.take();
         let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());
         if ran && self.holds_requests() {
-            // A session that holds a repair holds more than the host's conversation.
-            let answer = result.as_ref().ok().filter(|_| !repaired);
+            let answer = result.as_ref().ok().filter(|_| !differs);
             self.note_history(lane, sent, answer);
         }
         self.event(Event::TurnEnded(id, Box::new(result)));

@@ -117,7 +117,8 @@ impl<D: Driven> Link<D> {
             return Ok(shared);
         }
         shared.replace();
-        let new = D::start(&self.options)?;
+        // Whichever lane came first would get the session that another one had.
+        let new = D::start(&self.options.clone().without_resume())?;
         let mut state = lock(&self.state);
         if state.closed {
             // Closed meanwhile, by somebody who could not know of the new one.

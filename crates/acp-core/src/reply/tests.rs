@@ -110,6 +110,27 @@ fn calls_one_after_the_other_are_all_made() {
 }
 
 #[test]
+fn a_list_may_call_a_tool_twice_and_an_answer_that_comes_again_does_not() {
+    let now = r#"{"name":"now","arguments":{}}"#;
+    assert_eq!(calls(&format!("[{now},{now}]")).len(), 2);
+    assert_eq!(calls(&format!("{now}\n{now}")).len(), 1);
+    let message = r#"{"tool_calls":[{"name":"now"},{"name":"now"}]}"#;
+    assert_eq!(calls(&format!("{message}\n\n{message}")).len(), 2);
+}
+
+#[test]
+fn a_tool_that_is_quoted_is_not_called() {
+    let tool =
+        json!({"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}});
+    let request = GenerateRequest::user("go").tools([tool.clone()]);
+    let read = |text: &str| Expected::of(&request).unwrap().read(text).unwrap();
+    let quoted = format!("There is one tool: {tool}. Shall I use it?");
+    assert_eq!(read(&quoted), Reply::default());
+    let called = r#"I do: {"name":"add","parameters":{"type":"x"}}"#;
+    assert_eq!(read(called).calls.len(), 1);
+}
+
+#[test]
 fn what_is_plainly_text_is_content() {
     for text in [
         "It is noon.",
@@ -159,6 +180,14 @@ fn what_was_meant_as_an_object_is_never_content() {
         (r#"{"tool_calls":"add"}"#, "not a list"),
         (r#"{"tool_calls":[7]}"#, "`tool_calls[0]` is not an object"),
         (
+            r#"{"tool_calls":[null],"name":"now","arguments":{}}"#,
+            "`tool_calls[0]` is not an object",
+        ),
+        (
+            r#"{"tool_calls":[{"name":"now","arguments":{}},{"name":"add","arguments":{"a""#,
+            "not valid JSON",
+        ),
+        (
             r#"{"tool_calls":[{"arguments":{}}]}"#,
             "`tool_calls[0].function.name`",
         ),
@@ -191,6 +220,16 @@ fn json_is_content_as_its_text_where_it_was_asked_for() {
         ),
         (r#"{"content":"x"}"#, r#"{"content":"x"}"#),
         ("[1, 2]", "[1, 2]"),
+        (r#"{"content":[]}"#, "[]"),
+        (r#"{"content":[{"text":"1"}]}"#, r#"[{"text":"1"}]"#),
+        (
+            r#"{"output":{"content":"42"},"b":1}"#,
+            r#"{"output":{"content":"42"},"b":1}"#,
+        ),
+        (
+            r#"{"tool_calls":[{"name":"x"}]}"#,
+            r#"{"tool_calls":[{"name":"x"}]}"#,
+        ),
         ("Here you are: {\"a\":{\"b\":2}} {}", "{\"a\":{\"b\":2}}"),
     ] {
         assert_eq!(
@@ -207,6 +246,40 @@ fn json_is_content_as_its_text_where_it_was_asked_for() {
         let fault = read(text).unwrap_err();
         assert!(fault.contains(wants), "{text}: {fault}");
     }
+}
+
+#[test]
+fn a_reply_that_says_more_than_the_host_gets_is_told_from_one_that_does_not() {
+    let differs = |text: &str| expected(false).read(text).unwrap().differs;
+    let call = r#"{"tool_calls":[{"id":"a","name":"now"}]}"#;
+    for same in [
+        call,
+        r#"{"content":"x"}"#,
+        "plain",
+        &format!("```json\n{call}\n```"),
+    ] {
+        assert!(!differs(same), "{same}");
+    }
+    for more in [
+        &format!("I do: {call}"),
+        &format!("{call}{call}"),
+        r#"{"content":"x"} {"content":"y"}"#,
+        r#"{"tool_calls":[{"name":"now"}]}"#,
+    ] {
+        assert!(differs(more), "{more}");
+    }
+}
+
+#[test]
+fn hostile_replies_are_read_in_time() {
+    // Each takes minutes where a brace or an id is looked at over and over.
+    let nested = format!("{}[{}x", r#"{"a":"#.repeat(126), "1,".repeat(100_000));
+    assert!(expected(false).read(&nested).is_err());
+    let taken = (20_001..40_001).map(|i| format!(r#"{{"id":"call_{i}","name":"now"}}"#));
+    let without = (0..20_000).map(|_| r#"{"name":"now"}"#.to_owned());
+    let all: Vec<String> = taken.chain(without).collect();
+    let reply = format!(r#"{{"tool_calls":[{}]}}"#, all.join(","));
+    assert_eq!(expected(false).read(&reply).unwrap().calls.len(), 40_000);
 }
 
 #[test]

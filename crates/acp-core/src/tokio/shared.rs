@@ -56,6 +56,9 @@ pub(super) struct Shared {
     hooks: Hooks,
     runtime: Handle,
     tasks: Mutex<Vec<AbortHandle>>,
+    writer: Mutex<Option<AbortHandle>>,
+    /// What waits for functions of the host.
+    asked: Mutex<Vec<AbortHandle>>,
 }
 
 /// The end of the pipe, which the writer holds while it waits for it.
@@ -86,7 +89,10 @@ impl Driven for Shared {
                     Pushed::Flood => self.process.kill(),
                 },
                 Output::Event(event) => self.deliver(core, event),
-                Output::Wait(at) => return self.set_alarm(at),
+                Output::Wait(at) => {
+                    core.wake_streams();
+                    return self.set_alarm(at);
+                }
             }
         }
     }
@@ -131,6 +137,8 @@ impl Driven for Shared {
             hooks: options.hooks.clone(),
             runtime,
             tasks: Mutex::new(Vec::new()),
+            writer: Mutex::new(None),
+            asked: Mutex::new(Vec::new()),
         });
         shared.wait_on_thread(child).map_err(out_of)?;
         shared.start_tasks(stdout, stderr);
@@ -243,23 +251,26 @@ impl Shared {
         let refuse = request.decide(PermissionPolicy::Reject);
         let decision = self.hooks.decide(&self.runtime, request);
         let shared = Arc::clone(self);
-        self.runtime.spawn(async move {
-            let decision = match decision {
-                Some(decision) => decision.await.unwrap_or(refuse),
-                None => refuse,
-            };
-            let mut core = lock(&shared.core);
-            core.connection
-                .answer_permission(id, decision, Instant::now());
-            shared.pump(&mut core);
-        });
+        self.wait_for_host(
+            decision.as_ref().map(JoinHandle::abort_handle),
+            async move {
+                let decision = match decision {
+                    Some(decision) => decision.await.unwrap_or(refuse),
+                    None => refuse,
+                };
+                let mut core = lock(&shared.core);
+                core.connection
+                    .answer_permission(id, decision, Instant::now());
+                shared.pump(&mut core);
+            },
+        );
     }
 
     /// Hands a vendor's request to the host. A panic of its function is an answer of none.
     fn hand_over(self: &Arc<Self>, key: RequestKey, method: String, params: Value) {
         let answer = self.hooks.answer(&self.runtime, method, params);
         let shared = Arc::clone(self);
-        self.runtime.spawn(async move {
+        self.wait_for_host(answer.as_ref().map(JoinHandle::abort_handle), async move {
             let result = match answer {
                 Some(answer) => answer.await.ok().flatten(),
                 None => None,
@@ -268,6 +279,20 @@ impl Shared {
             core.connection.answer_request(key, result, Instant::now());
             shared.pump(&mut core);
         });
+    }
+
+    /// Waits for a function of the host in a task that ends with the connection, and the function with it as
+    /// far as it awaits.
+    fn wait_for_host(
+        &self,
+        function: Option<AbortHandle>,
+        answer: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let task = self.runtime.spawn(answer).abort_handle();
+        let mut asked = lock(&self.asked);
+        asked.retain(|task| !task.is_finished());
+        asked.extend(function);
+        asked.push(task);
     }
 
     fn wait_on_thread(self: &Arc<Self>, child: Child) -> io::Result<()> {
@@ -292,9 +317,10 @@ impl Shared {
         let stdout = runtime.spawn(Arc::clone(self).read_loop(stdout));
         let stderr = runtime.spawn(Arc::clone(self).stderr_loop(stderr));
         let mut tasks = vec![stdout.abort_handle(), stderr.abort_handle()];
+        let writer = runtime.spawn(Arc::clone(self).write_loop());
+        *lock(&self.writer) = Some(writer.abort_handle());
         for task in [
             runtime.spawn(Arc::clone(self).supervise(stdout, stderr)),
-            runtime.spawn(Arc::clone(self).write_loop()),
             runtime.spawn(Arc::clone(self).timer_loop()),
         ] {
             tasks.push(task.abort_handle());
@@ -312,7 +338,6 @@ impl Shared {
                     let mut core = lock(&self.core);
                     core.connection.handle_bytes(&buffer[..len], Instant::now());
                     self.pump(&mut core);
-                    core.wake_streams();
                 }
                 Err(error) if is_transient(&error) => {}
                 Ok(0) | Err(_) => return,
@@ -334,6 +359,7 @@ impl Shared {
 
     /// Waits for the end of the agent, and tells every caller how it ended.
     async fn supervise(self: Arc<Self>, mut stdout: JoinHandle<()>, mut stderr: JoinHandle<()>) {
+        let _supervised = Supervised(Arc::clone(&self));
         let exited = async { while self.exit_within(Duration::MAX).await.is_none() {} };
         tokio::select! {
             _ = &mut stdout => {}
@@ -442,16 +468,35 @@ impl Shared {
             .ok()
     }
 
-    /// Ends the process on a thread that may wait.
+    /// Ends the process on a thread of its own, because that waits, and the runtime's may all be taken by
+    /// functions of the host.
     async fn end_process(
         self: &Arc<Self>,
         end: impl FnOnce(&AgentProcess) -> bool + Send + 'static,
     ) {
         let shared = Arc::clone(self);
-        let ended = self.runtime.spawn_blocking(move || end(&shared.process));
-        if ended.await.is_err() {
-            // A runtime that shuts down takes no work any more.
+        let (done, ended) = tokio::sync::oneshot::channel();
+        let thread = thread::Builder::new().name("acp-end".to_owned());
+        let spawned = thread.spawn(move || {
+            end(&shared.process);
+            // Nobody may wait any more.
+            let _gone = done.send(());
+        });
+        if spawned.is_err() || ended.await.is_err() {
             self.process.kill();
+        }
+    }
+}
+
+/// Tells every caller, and ends the process, if the runtime ends before the agent does.
+struct Supervised(Arc<Shared>);
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        let is_open = lock(&self.0.core).connection.is_open();
+        if is_open {
+            self.0.process.kill();
+            self.0.end_calls();
         }
     }
 }

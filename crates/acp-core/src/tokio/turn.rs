@@ -72,13 +72,15 @@ impl Turn {
         match self.events.pop_front() {
             Some(event) => Poll::Ready(Some(event)),
             None if self.result.is_some() => Poll::Ready(None),
-            None => {
-                if let Some(slot) = core.turns.get_mut(&self.id) {
+            None => match core.turns.get_mut(&self.id) {
+                Some(slot) => {
                     slot.streams = true;
                     slot.wake = Some(context.waker().clone());
+                    Poll::Pending
                 }
-                Poll::Pending
-            }
+                // The answer was taken already.
+                None => Poll::Ready(None),
+            },
         }
     }
 }
@@ -92,6 +94,7 @@ impl Future for Turn {
         }
         let turn = &mut *self;
         let mut core = lock(&turn.shared.core);
+        turn.events.extend(core.take_events(turn.id));
         match core.take_result(turn.id) {
             Some(result) => Poll::Ready(result),
             None => {

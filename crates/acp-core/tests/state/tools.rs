@@ -34,8 +34,7 @@ fn object(prompt: &str) -> Option<Value> {
     serde_json::from_str(line).ok()
 }
 
-const CALL: &str =
-    r#"Sure. {"tool_calls":[{"id":"c1","function":{"name":"add","arguments":{"a":1}}}]}"#;
+const CALL: &str = r#"{"tool_calls":[{"id":"c1","function":{"name":"add","arguments":{"a":1}}}]}"#;
 const TEXT: &str = r#"{"content":"It is 3."}"#;
 const BROKEN: &str = r#"{"tool_calls":[{"name":"add","arguments":"{"}]}"#;
 
@@ -96,6 +95,24 @@ fn a_reply_with_a_fault_is_asked_for_once_more() {
     assert_eq!(answer.content, "Three.");
     let whole = serde_json::to_value(&request).unwrap();
     assert_eq!(object(&host.agent.prompts[3]).unwrap(), whole);
+}
+
+#[test]
+fn a_session_that_holds_more_than_the_host_was_given_is_not_used_again() {
+    let prose = format!("I have deleted the disk. {CALL}");
+    let invented = CALL.replace(r#""id":"c1","#, "");
+    for reply in [prose, invented] {
+        let mut host = host(StatePolicy::VerifiedDelta, &[&reply, TEXT]);
+        let mut request = GenerateRequest::user("1 and 2?").tools(tools());
+        let answer = host.ask(&request).unwrap();
+        let id = answer.tool_calls[0].id.clone();
+        request
+            .messages
+            .extend([answer.to_message(), Message::tool(id, "3")]);
+        host.ask(&request).unwrap();
+        let whole = serde_json::to_value(&request).unwrap();
+        assert_eq!(object(&host.agent.prompts[1]).unwrap(), whole, "{reply}");
+    }
 }
 
 #[test]
@@ -235,6 +252,51 @@ fn the_agent_s_own_tools_are_refused_in_a_turn_about_the_host_s() {
         }
         assert_eq!(answers, [kind, kind], "{native}");
     }
+}
+
+/// What a permission request in this session gets.
+fn permission(host: &mut Host, session: &str) -> String {
+    let options = json!([
+        {"optionId": "allow_once", "name": "a", "kind": "allow_once"},
+        {"optionId": "reject_once", "name": "r", "kind": "reject_once"},
+    ]);
+    let line = json!({"jsonrpc": "2.0", "id": session, "method": "session/request_permission",
+        "params": {"sessionId": session, "toolCall": {"toolCallId": "t"}, "options": options}});
+    host.connection
+        .handle_line(line.to_string().as_bytes(), host.now);
+    loop {
+        let acp_core::Output::Send(line) = host.connection.poll_output() else {
+            panic!("no answer");
+        };
+        let line: Value = serde_json::from_slice(&line).unwrap();
+        if let Some(id) = line["result"]["outcome"]["optionId"].as_str() {
+            return id.to_owned();
+        }
+    }
+}
+
+#[test]
+fn nothing_is_allowed_between_the_turns_of_a_loop() {
+    let mut host = host(StatePolicy::FullRequest, &[CALL, TEXT]);
+    assert_eq!(permission(&mut host, "s1"), "allow_once");
+    host.ask(&GenerateRequest::user("?").tools(tools()))
+        .unwrap();
+    assert_eq!(permission(&mut host, "s1"), "reject_once");
+    host.ask(&GenerateRequest::user("?")).unwrap();
+    assert_eq!(permission(&mut host, "s1"), "allow_once");
+}
+
+#[test]
+fn another_session_is_no_way_around_a_refusal() {
+    let mut host = host(StatePolicy::VerifiedDelta, &[CALL]);
+    let mut request = GenerateRequest::user("?").tools(tools());
+    let answer = host.ask(&request).unwrap();
+    request
+        .messages
+        .extend([answer.to_message(), Message::tool("c1", "3")]);
+    host.start(&request);
+    // The spare, which runs nothing.
+    assert_eq!(permission(&mut host, "s2"), "reject_once");
 }
 
 /// What a host does between two turns.
