@@ -330,6 +330,7 @@ mutants! {
     DeltaIgnoresTools = "delta-ignores-tools",
     DeltaIgnoresFormat = "delta-ignores-format",
     DeltaAfterRepair = "delta-after-repair",
+    DeltaAfterProse = "delta-after-prose",
     DeltaWithoutForm = "delta-without-form",
     // Sessions that go on, and what sessions are given.
     ResumeIgnored = "resume-ignored",

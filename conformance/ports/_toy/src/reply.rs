@@ -218,7 +218,7 @@ fn new_id(given: String, ids: &mut HashSet<String>) -> String {
 }
 
 /// What a code fence around the whole text holds, or the text.
-fn without_fence(text: &str) -> &str {
+pub fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let inner = text
         .strip_prefix("```")

@@ -271,6 +271,15 @@ fn a_reply_that_says_more_than_the_host_gets_is_told_from_one_that_does_not() {
 }
 
 #[test]
+fn json_in_an_object_or_a_fence_is_all_that_a_reply_says() {
+    let differs = |text: &str| expected(true).read(text).unwrap().differs;
+    for same in [r#"{"content":{"a":1}}"#, "```json\n{\"a\": 1}\n```", "[1]"] {
+        assert!(!differs(same), "{same}");
+    }
+    assert!(differs("So: {\"a\":1}"));
+}
+
+#[test]
 fn hostile_replies_are_read_in_time() {
     // Each takes minutes where a brace or an id is looked at over and over.
     let nested = format!("{}[{}x", r#"{"a":"#.repeat(126), "1,".repeat(100_000));

@@ -9,6 +9,7 @@ use super::{Client, Opening, Pending};
 use crate::mutant::{Mutant, broken};
 use crate::options::State;
 use crate::prompt::{rest, whole};
+use crate::reply::without_fence;
 use crate::turn::{Reply, Turn};
 
 /// The session that a lane will need next.
@@ -127,6 +128,11 @@ impl Client {
         }
         // What was sent to have a reply repaired is in no request.
         let known = answer.filter(|_| turn.repairs == 0 || broken(Mutant::DeltaAfterRepair));
+        // Nor is prose around an object, or an id that the session does not know.
+        let text = lane.output.text();
+        let known = known.filter(|answer| {
+            turn.form.is_none() || is_all_of(&text, answer) || broken(Mutant::DeltaAfterProse)
+        });
         lane.history = known.map(|answer| {
             let mut said = json!({"role": "assistant", "content": answer["content"]});
             if let Some(calls @ [_, ..]) = answer["tool_calls"].as_array().map(Vec::as_slice) {
@@ -205,4 +211,14 @@ impl Client {
         }
         self.new_session(name);
     }
+}
+
+/// Whether a reply says what the host was given of it, and nothing else.
+fn is_all_of(reply: &str, answer: &Value) -> bool {
+    let bare = without_fence(reply);
+    let calls = answer["tool_calls"].as_array().into_iter().flatten();
+    let mut ids = calls.map(|call| &call["id"]);
+    answer["content"] == reply
+        || serde_json::from_str::<Value>(bare).is_ok()
+            && ids.all(|id| bare.contains(&id.to_string()))
 }
