@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use acp_core::{
-    AcpAgent, GenerateError, Implementation, Lane, LoadError, LoadOptions, Secrets, split_command,
-};
+use acp_core::{AcpAgent, Implementation, Lane, LoadError, LoadOptions, Secrets, split_command};
 
 use crate::cli::{AgentsFileArgs, StartArgs, State, TurnArgs};
 use crate::failure::{Failure, login_advice};
@@ -153,14 +151,7 @@ impl AgentCommand {
                     ));
                 }
             }
-            Failure::Load {
-                error: LoadError::AuthRequired(_),
-                ..
-            }
-            | Failure::Turn {
-                error: GenerateError::AuthRequired { .. },
-                ..
-            } => {
+            _ if failure.wants_login() => {
                 if let Some(login) = preset.and_then(|preset| preset.login.as_ref()) {
                     failure.advise(&format!("To log in to {}: {login}", self.name));
                 }

@@ -21,7 +21,7 @@ pub(crate) enum Failure {
     },
     /// The question could not be sent, or the turn gave no answer.
     Turn {
-        error: GenerateError,
+        error: Box<GenerateError>,
         /// The end of the agent's standard error.
         diagnostics: String,
         /// What to do about it, in lines; empty where that is not known.
@@ -49,7 +49,7 @@ impl Failure {
     /// Of the agent nothing more is known yet.
     pub(crate) fn turn(error: GenerateError) -> Self {
         Self::Turn {
-            error,
+            error: Box::new(error),
             diagnostics: String::new(),
             advice: String::new(),
         }
@@ -88,19 +88,27 @@ impl Failure {
         }
     }
 
+    /// Whether the agent wants a login first.
+    pub(crate) fn wants_login(&self) -> bool {
+        match self {
+            Self::Load { error, .. } => matches!(error, LoadError::AuthRequired(_)),
+            Self::Turn { error, .. } => matches!(**error, GenerateError::AuthRequired { .. }),
+            _ => false,
+        }
+    }
+
     /// The code in the help.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Load {
                 error: LoadError::InvalidOptions(_),
                 ..
-            }
-            | Self::Turn {
-                error: GenerateError::InvalidRequest(_),
-                ..
             } => 2,
             Self::Load { .. } => 3,
-            Self::Turn { .. } => 1,
+            Self::Turn { error, .. } => match **error {
+                GenerateError::InvalidRequest(_) => 2,
+                _ => 1,
+            },
             // Whoever closed the pipe has what it wanted, as `head` does.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Output(_) => 1,
@@ -227,7 +235,7 @@ mod tests {
     #[test]
     fn every_failure_has_the_exit_code_in_the_help() {
         let turn = |error| Failure::Turn {
-            error,
+            error: Box::new(error),
             diagnostics: String::new(),
             advice: String::new(),
         };
@@ -256,9 +264,9 @@ mod tests {
     #[test]
     fn an_error_for_programs_carries_the_tail_once() {
         let failure = Failure::Turn {
-            error: GenerateError::Refused {
+            error: Box::new(GenerateError::Refused {
                 partial: "half".into(),
-            },
+            }),
             diagnostics: "warning".into(),
             advice: String::new(),
         };
