@@ -73,7 +73,11 @@ type ThreadBody = Box<dyn FnOnce(&Arc<Shared>) + Send>;
 type Core = driver::Core<Arc<Condvar>>;
 
 impl Wake for Arc<Condvar> {
-    fn wake(&mut self) {
+    fn take(&mut self) -> Self {
+        Arc::clone(self)
+    }
+
+    fn wake(self) {
         self.notify_all();
     }
 }
@@ -272,8 +276,12 @@ impl Shared {
         // An error of read(2) on a pipe is as final as its end.
         while let Ok(len @ 1..) = pipe::read(&mut stdout, stopped, &mut buffer) {
             let mut core = lock(&self.core);
+            core.wakes_late = true;
             core.connection.handle_bytes(&buffer[..len], Instant::now());
             self.pump(&mut core);
+            let woken = core.take_woken();
+            drop(core);
+            woken.into_iter().for_each(Wake::wake);
         }
         drop(stdout);
         self.output_ended();
@@ -400,7 +408,7 @@ impl Driven for Shared {
                 }
                 Output::Event(event) => self.deliver(core, event),
                 Output::Wait(at) => {
-                    core.wake_streams();
+                    core.wake();
                     return self.alarm.set(at);
                 }
             }

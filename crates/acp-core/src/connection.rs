@@ -148,7 +148,7 @@ pub struct Connection {
     /// The next request id, and the next number for a lane, a turn or a permission.
     next_request: u64,
     next_key: u64,
-    pending: HashMap<u64, Call>,
+    pending: BTreeMap<u64, Call>,
     lanes: BTreeMap<LaneId, Lane>,
     lane_of_session: HashMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
@@ -157,7 +157,7 @@ pub struct Connection {
     closing: HashMap<u64, String>,
     /// Sessions that were given up and that the agent cannot close, or did not.
     unclosed: usize,
-    turns: HashMap<TurnId, Turn>,
+    turns: BTreeMap<TurnId, Turn>,
     login: Login,
     stuck: bool,
     /// What agents say of sessions that they have not announced yet.
@@ -196,13 +196,13 @@ impl Connection {
             timers: Timers::default(),
             next_request: 1,
             next_key: 1,
-            pending: HashMap::new(),
+            pending: BTreeMap::new(),
             lanes: BTreeMap::new(),
             lane_of_session: HashMap::new(),
             given_up: VecDeque::new(),
             closing: HashMap::new(),
             unclosed: 0,
-            turns: HashMap::new(),
+            turns: BTreeMap::new(),
             login: Login::NotTried,
             stuck: false,
             early_updates: VecDeque::new(),
@@ -315,7 +315,11 @@ impl Connection {
     pub fn handle_line(&mut self, line: &[u8], now: Instant) {
         self.trace("receive", line);
         if self.is_open() {
-            self.handle_text(&String::from_utf8_lossy(line), now);
+            // Checking is much faster than replacing, and nearly always enough.
+            match str::from_utf8(line) {
+                Ok(line) => self.handle_text(line, now),
+                Err(_) => self.handle_text(&String::from_utf8_lossy(line), now),
+            }
         }
     }
 
@@ -399,9 +403,7 @@ impl Connection {
             self.cancel_all_asked(now);
         }
         self.asked.clear();
-        let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();
-        turns.sort_by_key(|turn| turn.id);
-        for mut turn in turns {
+        for mut turn in std::mem::take(&mut self.turns).into_values() {
             let id = turn.id;
             self.hand_out_events(&mut turn);
             // A turn that was answered and only waited for late text has its answer, and one that was

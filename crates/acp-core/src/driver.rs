@@ -4,7 +4,7 @@ mod canceller;
 mod link;
 mod outbox;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -56,13 +56,21 @@ pub(crate) fn check(
 
 /// How somebody who waits is told that there is news.
 pub(crate) trait Wake {
-    fn wake(&mut self);
+    /// What tells this caller, once.
+    fn take(&mut self) -> Self;
+
+    fn wake(self);
 }
 
 /// What a driver's lock is about.
 pub(crate) struct Core<W> {
     pub(crate) connection: Connection,
-    pub(crate) turns: HashMap<TurnId, TurnSlot<W>>,
+    pub(crate) turns: BTreeMap<TurnId, TurnSlot<W>>,
+    /// Who is to be told when the engine is drained.
+    woken: Vec<W>,
+    /// Whether they are told when the lock is open again, by whoever holds it: one that wakes before would only
+    /// have to wait for it.
+    pub(crate) wakes_late: bool,
     pub(crate) lanes: HashMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
@@ -109,7 +117,9 @@ impl<W: Wake> Core<W> {
     pub(crate) fn new(connection: Connection) -> Self {
         Self {
             connection,
-            turns: HashMap::new(),
+            turns: BTreeMap::new(),
+            woken: Vec::new(),
+            wakes_late: false,
             lanes: HashMap::new(),
             initialized: None,
             stdout_ended: false,
@@ -124,7 +134,7 @@ impl<W: Wake> Core<W> {
             Event::TurnEnded(id, result) => {
                 if let Some(slot) = self.turns.get_mut(&id) {
                     slot.result = Some(*result);
-                    slot.wake.wake();
+                    self.woken.push(slot.wake.take());
                 }
                 Delivered::Done
             }
@@ -156,11 +166,20 @@ impl<W: Wake> Core<W> {
         }
     }
 
-    /// Tells those who want to know what happens before the end that something has.
-    pub(crate) fn wake_streams(&mut self) {
+    /// The engine is drained: tells whoever waits for something that has happened.
+    pub(crate) fn wake(&mut self) {
         for slot in self.turns.values_mut().filter(|slot| slot.streams) {
-            slot.wake.wake();
+            self.woken.push(slot.wake.take());
         }
+        if !self.wakes_late {
+            self.take_woken().into_iter().for_each(W::wake);
+        }
+    }
+
+    /// Those who are to be told once the lock is open.
+    pub(crate) fn take_woken(&mut self) -> Vec<W> {
+        self.wakes_late = false;
+        std::mem::take(&mut self.woken)
     }
 
     /// What has happened in a turn and was not taken before.

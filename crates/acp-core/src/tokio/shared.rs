@@ -31,8 +31,12 @@ use crate::sync::lock;
 pub(super) type Core = driver::Core<Option<Waker>>;
 
 impl Wake for Option<Waker> {
-    fn wake(&mut self) {
-        if let Some(waker) = self.take() {
+    fn take(&mut self) -> Self {
+        Option::take(self)
+    }
+
+    fn wake(self) {
+        if let Some(waker) = self {
             waker.wake();
         }
     }
@@ -90,7 +94,7 @@ impl Driven for Shared {
                 },
                 Output::Event(event) => self.deliver(core, event),
                 Output::Wait(at) => {
-                    core.wake_streams();
+                    core.wake();
                     return self.set_alarm(at);
                 }
             }
@@ -336,8 +340,12 @@ impl Shared {
             match stdout.try_read(&mut buffer) {
                 Ok(len @ 1..) => {
                     let mut core = lock(&self.core);
+                    core.wakes_late = true;
                     core.connection.handle_bytes(&buffer[..len], Instant::now());
                     self.pump(&mut core);
+                    let woken = core.take_woken();
+                    drop(core);
+                    woken.into_iter().for_each(Wake::wake);
                 }
                 Err(error) if is_transient(&error) => {}
                 Ok(0) | Err(_) => return,
