@@ -190,7 +190,8 @@
 //! # Features
 //!
 //! `schema` adds `Tool::typed`, for tools whose parameters are derived from a Rust type, and re-exports
-//! `schemars`. It is off by default.
+//! `schemars`. `tokio` adds the driver for tokio, and a pool of agents on it: the module `tokio`. Both are off by
+//! default.
 //!
 //! # Platforms
 //!
