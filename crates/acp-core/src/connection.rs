@@ -5,6 +5,7 @@
 //! drains [`Connection::poll_output`] until it says [`Output::Wait`]. The crate's documentation shows
 //! the whole loop.
 
+mod common;
 mod handshake;
 mod history;
 mod incoming;
@@ -32,6 +33,7 @@ use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn, TurnEvent};
 use crate::wire;
+pub(crate) use common::PlainUpdate;
 #[cfg(test)]
 pub(crate) use history::History;
 use lanes::{GivenUp, Lane};
@@ -148,16 +150,16 @@ pub struct Connection {
     /// The next request id, and the next number for a lane, a turn or a permission.
     next_request: u64,
     next_key: u64,
-    pending: HashMap<u64, Call>,
+    pending: BTreeMap<u64, Call>,
     lanes: BTreeMap<LaneId, Lane>,
-    lane_of_session: HashMap<String, LaneId>,
+    lane_of_session: BTreeMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
     /// Sessions that are being closed, by the number of the request.
     closing: HashMap<u64, String>,
     /// Sessions that were given up and that the agent cannot close, or did not.
     unclosed: usize,
-    turns: HashMap<TurnId, Turn>,
+    turns: BTreeMap<TurnId, Turn>,
     login: Login,
     stuck: bool,
     /// What agents say of sessions that they have not announced yet.
@@ -196,13 +198,13 @@ impl Connection {
             timers: Timers::default(),
             next_request: 1,
             next_key: 1,
-            pending: HashMap::new(),
+            pending: BTreeMap::new(),
             lanes: BTreeMap::new(),
-            lane_of_session: HashMap::new(),
+            lane_of_session: BTreeMap::new(),
             given_up: VecDeque::new(),
             closing: HashMap::new(),
             unclosed: 0,
-            turns: HashMap::new(),
+            turns: BTreeMap::new(),
             login: Login::NotTried,
             stuck: false,
             early_updates: VecDeque::new(),
@@ -314,8 +316,13 @@ impl Connection {
     /// Takes one line from the agent's standard output, without its newline.
     pub fn handle_line(&mut self, line: &[u8], now: Instant) {
         self.trace("receive", line);
-        if self.is_open() {
-            self.handle_text(&String::from_utf8_lossy(line), now);
+        if !self.is_open() {
+            return;
+        }
+        // Looking at the bytes once more is a tenth of what replacing those that are no text takes.
+        match str::from_utf8(line) {
+            Ok(text) => self.handle_text(text, now),
+            Err(_) => self.handle_text(&String::from_utf8_lossy(line), now),
         }
     }
 
@@ -399,9 +406,7 @@ impl Connection {
             self.cancel_all_asked(now);
         }
         self.asked.clear();
-        let mut turns: Vec<Turn> = self.turns.drain().map(|(_, turn)| turn).collect();
-        turns.sort_by_key(|turn| turn.id);
-        for mut turn in turns {
+        for mut turn in std::mem::take(&mut self.turns).into_values() {
             let id = turn.id;
             self.hand_out_events(&mut turn);
             // A turn that was answered and only waited for late text has its answer, and one that was

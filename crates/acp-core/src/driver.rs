@@ -4,7 +4,7 @@ mod canceller;
 mod link;
 mod outbox;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -62,8 +62,8 @@ pub(crate) trait Wake {
 /// What a driver's lock is about.
 pub(crate) struct Core<W> {
     pub(crate) connection: Connection,
-    pub(crate) turns: HashMap<TurnId, TurnSlot<W>>,
-    pub(crate) lanes: HashMap<LaneId, Result<(), LoadError>>,
+    pub(crate) turns: BTreeMap<TurnId, TurnSlot<W>>,
+    pub(crate) lanes: BTreeMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
     pub(crate) stdout_ended: bool,
@@ -109,8 +109,8 @@ impl<W: Wake> Core<W> {
     pub(crate) fn new(connection: Connection) -> Self {
         Self {
             connection,
-            turns: HashMap::new(),
-            lanes: HashMap::new(),
+            turns: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             initialized: None,
             stdout_ended: false,
             stderr_ended: false,
