@@ -5,6 +5,7 @@
 //! drains [`Connection::poll_output`] until it says [`Output::Wait`]. The crate's documentation shows
 //! the whole loop.
 
+mod common;
 mod handshake;
 mod history;
 mod incoming;
@@ -32,6 +33,7 @@ use crate::tail::Tail;
 use crate::timer::{Timer, Timers};
 use crate::turn::{Stray, Turn, TurnEvent};
 use crate::wire;
+pub(crate) use common::PlainUpdate;
 #[cfg(test)]
 pub(crate) use history::History;
 use lanes::{GivenUp, Lane};
@@ -150,7 +152,7 @@ pub struct Connection {
     next_key: u64,
     pending: BTreeMap<u64, Call>,
     lanes: BTreeMap<LaneId, Lane>,
-    lane_of_session: HashMap<String, LaneId>,
+    lane_of_session: BTreeMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
     /// Sessions that are being closed, by the number of the request.
@@ -198,7 +200,7 @@ impl Connection {
             next_key: 1,
             pending: BTreeMap::new(),
             lanes: BTreeMap::new(),
-            lane_of_session: HashMap::new(),
+            lane_of_session: BTreeMap::new(),
             given_up: VecDeque::new(),
             closing: HashMap::new(),
             unclosed: 0,
@@ -314,12 +316,13 @@ impl Connection {
     /// Takes one line from the agent's standard output, without its newline.
     pub fn handle_line(&mut self, line: &[u8], now: Instant) {
         self.trace("receive", line);
-        if self.is_open() {
-            // Checking is much faster than replacing, and nearly always enough.
-            match str::from_utf8(line) {
-                Ok(line) => self.handle_text(line, now),
-                Err(_) => self.handle_text(&String::from_utf8_lossy(line), now),
-            }
+        if !self.is_open() {
+            return;
+        }
+        // Looking at the bytes once more is a tenth of what replacing those that are no text takes.
+        match str::from_utf8(line) {
+            Ok(text) => self.handle_text(text, now),
+            Err(_) => self.handle_text(&String::from_utf8_lossy(line), now),
         }
     }
 

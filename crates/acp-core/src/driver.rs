@@ -4,7 +4,7 @@ mod canceller;
 mod link;
 mod outbox;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ pub(crate) struct Core<W> {
     /// Whether they are told when the lock is open again, by whoever holds it: one that wakes before would only
     /// have to wait for it.
     pub(crate) wakes_late: bool,
-    pub(crate) lanes: HashMap<LaneId, Result<(), LoadError>>,
+    pub(crate) lanes: BTreeMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
     pub(crate) stdout_ended: bool,
@@ -120,7 +120,7 @@ impl<W: Wake> Core<W> {
             turns: BTreeMap::new(),
             woken: Vec::new(),
             wakes_late: false,
-            lanes: HashMap::new(),
+            lanes: BTreeMap::new(),
             initialized: None,
             stdout_ended: false,
             stderr_ended: false,

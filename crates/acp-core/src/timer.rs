@@ -3,7 +3,7 @@
 //! Nothing here reads time. The connection says when something is due, the driver asks for the next
 //! instant and comes back with a `now`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::connection::{LaneId, TurnId};
@@ -38,7 +38,7 @@ pub(crate) enum Timer {
 /// The table. Each timer is set at most once.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    due: HashMap<Timer, Instant>,
+    due: BTreeMap<Timer, Instant>,
     order: BTreeSet<(Instant, Timer)>,
 }
 

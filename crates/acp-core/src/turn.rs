@@ -7,12 +7,13 @@
 mod events;
 mod outcome;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 
-use crate::connection::{LaneId, TurnId};
+use crate::connection::{LaneId, PlainUpdate, TurnId};
 use crate::protocol::{ContentBlock, ErrorObject, PromptResult, TextBlock, Update};
 use crate::reply::{Expected, Reply};
 use crate::request::{Dropped, GenerateRequest, MessageSpan, Repair};
@@ -318,6 +319,51 @@ impl Turn {
         Applied::Text
     }
 
+    /// Whether [`Turn::apply_plain`] comes to the same as [`Turn::apply`].
+    pub(crate) fn takes_plain(&self, update: &PlainUpdate<'_>) -> bool {
+        if update.kind == "agent_message_chunk" {
+            !self.half.is_open()
+        } else {
+            self.waiting.is_none()
+        }
+    }
+
+    /// Takes one update of the common case.
+    pub(crate) fn apply_plain(&mut self, update: &PlainUpdate<'_>) -> Applied {
+        if update.kind != "agent_message_chunk" {
+            let update = Update {
+                kind: Cow::Borrowed(&*update.kind),
+                content: None,
+                message_id: None,
+                tool_call_id: update.tool_call_id,
+                status: update.status,
+            };
+            return self.apply(&update, RawValue::NULL);
+        }
+        if self.cancel.is_some() {
+            self.dropped.outside_turn += 1;
+            return Applied::Counted;
+        }
+        let text = update
+            .content
+            .as_ref()
+            .filter(|content| content.kind == "text")
+            .and_then(|content| content.text.as_deref());
+        let Some(text) = text else {
+            self.dropped.non_text += 1;
+            return Applied::Counted;
+        };
+        if !text.is_empty() {
+            let before = self.text.len();
+            self.text.push_str(text);
+            self.span_message(update.message_id.as_deref(), before);
+            if let (Some(waiting), None) = (&mut self.waiting, &self.expected) {
+                waiting.text(self.text.len());
+            }
+        }
+        Applied::Text
+    }
+
     fn push_text(&mut self, json: &str) {
         if !self.half.is_open()
             && let Ok(Text(text)) = serde_json::from_str(json)
@@ -331,7 +377,10 @@ impl Turn {
     /// Notes which message the text from `start` on belongs to.
     fn note_message(&mut self, id: Option<&RawValue>, start: usize) {
         let id = id.and_then(|id| serde_json::from_str::<Text<'_>>(id.get()).ok());
-        let id = id.as_ref().map(|id| &*id.0);
+        self.span_message(id.as_ref().map(|id| &*id.0), start);
+    }
+
+    fn span_message(&mut self, id: Option<&str>, start: usize) {
         let end = self.text.len();
         let full = self.messages.len() >= MAX_MESSAGES;
         match self.messages.last_mut() {

@@ -23,6 +23,9 @@ const MAX_COMPARED: usize = 64 * 1024;
 
 impl Connection {
     pub(super) fn handle_text(&mut self, line: &str, now: Instant) {
+        if self.handle_common(line, now) {
+            return;
+        }
         wire::parse_line(line, |frame, text, place| {
             let noise = matches!(frame, Frame::Noise | Frame::Blank);
             if !noise && self.is_echo(text, place) {
@@ -34,7 +37,7 @@ impl Connection {
 
     /// Whether a message is a copy in a log: agents that log what they send show each message twice, once
     /// behind some words and once for us, the one right after the other.
-    fn is_echo(&mut self, text: &str, place: Place) -> bool {
+    pub(super) fn is_echo(&mut self, text: &str, place: Place) -> bool {
         let echo = match place {
             Place::Whole => self.last_glued.take().is_some_and(|last| last == text),
             Place::Glued => self.last_whole == text,
