@@ -103,15 +103,10 @@ fn ask_agent(
 
 /// A reply in the form that was asked for, of which there is nothing to print.
 fn no_content(response: GenerateResponse) -> Failure {
-    let calls = !response.tool_calls.is_empty();
-    let mut failure = Failure::turn(GenerateError::EmptyTurn {
+    Failure::turn(GenerateError::EmptyTurn {
         dropped: Box::new(response.dropped),
         stderr_tail: String::new(),
-    });
-    if calls {
-        failure.advise("The reply calls tools of the request, which has none.");
-    }
-    failure
+    })
 }
 
 /// The form that the answer is to have, as it is in OpenAI chat completions.

@@ -107,7 +107,7 @@ fn as_json() {
     assert_eq!(value["repairs"].as_array().unwrap().len(), 1, "{value}");
 }
 
-/// Nothing to print is no answer.
+/// Without tools to call, what looks like a call is data like any other.
 fn json_of_calls() {
     let script = Script::ready(
         r#"
@@ -115,14 +115,13 @@ fn json_of_calls() {
 {"reply":"prompt","result":{"stopReason":"end_turn"}}
 "#,
     );
-    run(&mut acp_with(&script, &["ask", "--json", "hi"]))
-        .expect(1, "")
-        .tells(&["The reply calls tools of the request, which has none."]);
+    let data = "{\"tool_calls\":[{\"function\":{\"name\":\"add\",\"arguments\":{}}}]}";
+    run(&mut acp_with(&script, &["ask", "--json", "hi"])).expect(0, &format!("{data}\n"));
     let ended = run(&mut acp_with(
         &script,
         &["ask", "--json", "--format=json", "hi"],
     ));
-    assert_eq!(ended.json()["error"]["kind"], "empty_turn");
+    assert_eq!(ended.json()["content"], data);
 }
 
 fn json_schema() {
