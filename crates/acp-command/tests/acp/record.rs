@@ -293,9 +293,10 @@ fn works_at_a_terminal() {
     let script = "while read x; do echo \"got $x\"; done; echo 'at the end'; read y";
     let agent = recorded.command(script);
     // A session of its own, in which the agent has the foreground of the terminal.
-    let mut command = Command::new("setsid");
+    // Whoever runs the tests in the background may have them ignore SIGINT, which is inherited.
+    let mut command = Command::new("env");
     command
-        .args(["--ctty", "--wait"])
+        .args(["--default-signal=INT", "setsid", "--ctty", "--wait"])
         .arg(agent.get_program())
         .args(agent.get_args());
     let mut terminal = Terminal::start(command);
