@@ -44,7 +44,7 @@ pub struct TurnOptions {
     /// agent sends moves it.
     pub deadline: Option<Duration>,
     /// Whether `end_turn` without any text is an answer, rather than
-    /// [`GenerateError::EmptyTurn`].
+    /// [`GenerateError::EmptyTurn`](crate::GenerateError::EmptyTurn).
     pub allow_empty: bool,
     /// Whether what happens within the turn is kept for the host as [`TurnEvent`]s.
     pub events: bool,
