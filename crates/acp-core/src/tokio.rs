@@ -39,6 +39,7 @@ mod lane;
 mod model;
 mod pool;
 mod shared;
+mod tasks;
 mod turn;
 
 pub use crate::driver::Canceller;

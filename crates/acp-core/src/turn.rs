@@ -8,6 +8,7 @@ mod events;
 mod outcome;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,8 @@ pub(crate) struct Turn {
     open_tools: HashSet<Box<str>>,
     /// What the host wants to see and has not, if it wants to see anything.
     waiting: Option<Waiting>,
+    /// What the text so far says, once somebody has asked.
+    reply: OnceCell<Result<Reply, String>>,
 }
 
 impl Turn {
@@ -182,6 +185,7 @@ impl Turn {
             half: HighSurrogate::default(),
             open_tools: HashSet::new(),
             waiting: options.events.then(Waiting::default),
+            reply: OnceCell::new(),
         }
     }
 
@@ -200,9 +204,11 @@ impl Turn {
     }
 
     /// What the reply says. The error is its fault.
-    fn reply(&self) -> Result<Reply, String> {
-        let expected = self.expected.as_ref();
-        expected.map_or(Ok(Reply::default()), |expected| expected.read(&self.text))
+    fn reply(&self) -> &Result<Reply, String> {
+        self.reply.get_or_init(|| match &self.expected {
+            Some(expected) => expected.read(&self.text),
+            None => Ok(Reply::default()),
+        })
     }
 
     /// Whether the text so far is not what was asked for.
@@ -215,7 +221,7 @@ impl Turn {
         match &self.answer {
             Some(Answer::Result(result)) if !self.text.is_empty() => {
                 read_stop_reason(&result.stop_reason)?;
-                self.reply().err()
+                self.reply().as_ref().err().cloned()
             }
             _ => None,
         }
@@ -223,7 +229,7 @@ impl Turn {
 
     /// Whether the session holds something else of the turn than the host gets.
     pub(crate) fn differs(&self) -> bool {
-        !self.repairs.is_empty() || self.reply().is_ok_and(|reply| reply.differs)
+        !self.repairs.is_empty() || self.reply().as_ref().is_ok_and(|reply| reply.differs)
     }
 
     /// How many replies were asked for once more.
@@ -252,6 +258,7 @@ impl Turn {
         self.sent_at = now;
         self.last_activity = now;
         self.text.clear();
+        self.reply.take();
         self.messages.clear();
         self.half = HighSurrogate::default();
         self.open_tools.clear();
@@ -312,9 +319,6 @@ impl Turn {
         self.push_text(json.get());
         if self.text.len() > before {
             self.note_message(update.message_id, before);
-            if let (Some(waiting), None) = (&mut self.waiting, &self.expected) {
-                waiting.text(self.text.len());
-            }
         }
         Applied::Text
     }
@@ -356,10 +360,7 @@ impl Turn {
         if !text.is_empty() {
             let before = self.text.len();
             self.text.push_str(text);
-            self.span_message(update.message_id.as_deref(), before);
-            if let (Some(waiting), None) = (&mut self.waiting, &self.expected) {
-                waiting.text(self.text.len());
-            }
+            self.note_text(update.message_id.as_deref(), before);
         }
         Applied::Text
     }
@@ -377,11 +378,18 @@ impl Turn {
     /// Notes which message the text from `start` on belongs to.
     fn note_message(&mut self, id: Option<&RawValue>, start: usize) {
         let id = id.and_then(|id| serde_json::from_str::<Text<'_>>(id.get()).ok());
-        self.span_message(id.as_ref().map(|id| &*id.0), start);
+        self.note_text(id.as_ref().map(|id| &*id.0), start);
     }
 
-    fn span_message(&mut self, id: Option<&str>, start: usize) {
+    /// The text has grown from `start` on, by text of the message with this id.
+    fn note_text(&mut self, id: Option<&str>, start: usize) {
         let end = self.text.len();
+        match (&self.expected, &mut self.waiting) {
+            // Whoever has asked what it says asked too early.
+            (Some(_), _) => drop(self.reply.take()),
+            (None, Some(waiting)) => waiting.text(end),
+            (None, None) => {}
+        }
         let full = self.messages.len() >= MAX_MESSAGES;
         match self.messages.last_mut() {
             Some(last) if full || last.message_id.as_deref() == id => last.range.end = end,
@@ -445,7 +453,11 @@ impl Turn {
 
     /// Half a character that nothing follows ends the text, and its message.
     pub(crate) fn flush(&mut self) {
+        let before = self.text.len();
         self.half.flush(&mut self.text);
+        if self.text.len() > before {
+            self.reply.take();
+        }
         if let Some(last) = self.messages.last_mut() {
             last.range.end = self.text.len();
         }

@@ -298,6 +298,33 @@ fn functions_of_the_host_that_never_return_do_not_keep_an_agent() {
 }
 
 #[tokio::test]
+async fn functions_of_the_host_that_await_for_ever_end_with_the_agent() {
+    let held = Arc::new(());
+    let holds = Arc::clone(&held);
+    let options = script(&[HANDSHAKE, ASK]).ask_permission_async(move |_| {
+        let holds = Arc::clone(&holds);
+        async move {
+            pending::<()>().await;
+            drop(holds);
+            PermissionDecision::Cancelled
+        }
+    });
+    let options = options.permission_timeout(Duration::from_millis(50));
+    let model = load_acp(options).await.unwrap();
+    assert_eq!(model.generate(&hi()).await.unwrap().content, "refused");
+    // The host's own, that of its closure, and that of the function that still thinks.
+    assert_eq!(Arc::strong_count(&held), 3);
+    model.close().await;
+    let let_go = async {
+        while Arc::strong_count(&held) > 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let limit = Duration::from_secs(10);
+    tokio::time::timeout(limit, let_go).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_turn_that_was_awaited_has_no_more_events() {
     let model = load_acp(script(&[HANDSHAKE, ANSWER_ALL])).await.unwrap();
     let options = TurnOptions::default().events(true);

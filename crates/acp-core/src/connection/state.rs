@@ -23,8 +23,8 @@ pub enum StatePolicy {
     /// Every prompt is the full request, in a session that was never used. There is nothing stale in it.
     FreshSession,
     /// The prompt is the new messages alone, where the request is exactly what the session was sent and has
-    /// answered, and something new, with the same tools and response format. Anything else, and whatever follows a turn that failed, is the full
-    /// request in a session that was never used.
+    /// answered, and something new, with the same tools and response format. Anything else, and whatever follows
+    /// a turn that failed, is the full request in a session that was never used.
     VerifiedDelta,
 }
 

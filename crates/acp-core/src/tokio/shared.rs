@@ -13,13 +13,10 @@ use tokio::net::unix::pipe;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
-use crate::driver::{
-    self, Delivered, Driven, EXIT_WAIT, Flushed, Outbox, Pushed, READ_BUFFER, STDERR_WAIT,
-    TryWrite, Wake,
-};
+use crate::driver::{self, Delivered, Driven, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
 use crate::error::{ExitInfo, LoadError};
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -49,12 +46,12 @@ pub(super) struct Shared {
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     pub(super) changed: Notify,
     pub(super) process: AgentProcess,
-    outbox: Mutex<Outbox<Pipe>>,
+    pub(super) outbox: Mutex<Outbox<Pipe>>,
     /// The writer has something to do.
-    written: Notify,
+    pub(super) written: Notify,
     /// The engine's next instant, and that it has become an earlier one.
-    alarm: Mutex<Option<Instant>>,
-    alarm_set: Notify,
+    pub(super) alarm: Mutex<Option<Instant>>,
+    pub(super) alarm_set: Notify,
     /// The process has exited.
     exited: Notify,
     hooks: Hooks,
@@ -67,7 +64,7 @@ pub(super) struct Shared {
 
 /// The end of the pipe, which the writer holds while it waits for it.
 #[derive(Clone)]
-struct Pipe(Arc<pipe::Sender>);
+pub(super) struct Pipe(pub(super) Arc<pipe::Sender>);
 
 impl TryWrite for Pipe {
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -100,6 +97,7 @@ impl Driven for Shared {
             }
         }
     }
+
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
         let (connection, cwd) = driver::check(options, options.hooks.can_ask_async())?;
         let out_of = |error: io::Error| LoadError::SpawnFailed {
@@ -222,7 +220,7 @@ impl Shared {
         }
     }
 
-    fn end_calls(self: &Arc<Self>) {
+    pub(super) fn end_calls(self: &Arc<Self>) {
         let mut core = lock(&self.core);
         core.connection.close(Instant::now());
         self.pump(&mut core);
@@ -231,8 +229,12 @@ impl Shared {
         outbox.close();
         outbox.abandon();
         drop(outbox);
-        // The writer holds the pipe too, whose end is what tells the agent to go.
-        self.written.notify_one();
+        // The writer holds the pipe while it waits for it, and the agent's input would not end. Functions of the
+        // host that still think have nobody to answer to.
+        let asked = std::mem::take(&mut *lock(&self.asked));
+        for task in lock(&self.writer).take().into_iter().chain(asked) {
+            task.abort();
+        }
     }
 
     fn end_tasks(&self) {
@@ -332,121 +334,6 @@ impl Shared {
         *lock(&self.tasks) = tasks;
     }
 
-    async fn read_loop(self: Arc<Self>, stdout: pipe::Receiver) {
-        let mut buffer = vec![0; READ_BUFFER];
-        // An error of read(2) on a pipe is as final as its end. Waiting for it to be readable, also where it
-        // is, lets other tasks have their turn.
-        while stdout.readable().await.is_ok() {
-            match stdout.try_read(&mut buffer) {
-                Ok(len @ 1..) => {
-                    let mut core = lock(&self.core);
-                    core.wakes_late = true;
-                    core.connection.handle_bytes(&buffer[..len], Instant::now());
-                    self.pump(&mut core);
-                    let woken = core.take_woken();
-                    drop(core);
-                    woken.into_iter().for_each(Wake::wake);
-                }
-                Err(error) if is_transient(&error) => {}
-                Ok(0) | Err(_) => return,
-            }
-        }
-    }
-
-    async fn stderr_loop(self: Arc<Self>, stderr: pipe::Receiver) {
-        let mut buffer = vec![0; READ_BUFFER];
-        while stderr.readable().await.is_ok() {
-            match stderr.try_read(&mut buffer) {
-                Ok(len @ 1..) => lock(&self.core).connection.handle_stderr(&buffer[..len]),
-                Err(error) if is_transient(&error) => {}
-                Ok(0) | Err(_) => break,
-            }
-        }
-        lock(&self.core).stderr_ended = true;
-    }
-
-    /// Waits for the end of the agent, and tells every caller how it ended.
-    async fn supervise(self: Arc<Self>, mut stdout: JoinHandle<()>, mut stderr: JoinHandle<()>) {
-        let _supervised = Supervised(Arc::clone(&self));
-        let exited = async { while self.exit_within(Duration::MAX).await.is_none() {} };
-        tokio::select! {
-            _ = &mut stdout => {}
-            () = exited => {
-                // Something that it started may still hold its output open, and without this every caller
-                // would wait for that.
-                if timeout(EXIT_WAIT, &mut stdout).await.is_err() {
-                    self.end_process(AgentProcess::end_now).await;
-                    stdout.abort();
-                }
-            }
-        }
-        lock(&self.core).stdout_ended = true;
-        self.changed.notify_waiters();
-        let exit = self.exit_within(EXIT_WAIT).await;
-        if exit.is_some() {
-            // What has not come by then is not in the error, and no more.
-            let _rest = timeout(STDERR_WAIT, &mut stderr).await;
-        }
-        let unexpected = {
-            let mut core = lock(&self.core);
-            let unexpected = core.connection.is_open();
-            core.connection
-                .handle_eof(exit.unwrap_or_default(), Instant::now());
-            self.pump(&mut core);
-            unexpected
-        };
-        if unexpected {
-            self.end_process(AgentProcess::end_now).await;
-        }
-        stderr.abort();
-    }
-
-    async fn write_loop(self: Arc<Self>) {
-        loop {
-            let (flushed, pipe) = {
-                let mut outbox = lock(&self.outbox);
-                (outbox.flush(), outbox.pipe().cloned())
-            };
-            match (flushed, pipe) {
-                (Flushed::Idle, _) => self.written.notified().await,
-                (Flushed::Full, Some(pipe)) => {
-                    if pipe.0.writable().await.is_err() {
-                        lock(&self.outbox).abandon();
-                        break;
-                    }
-                }
-                (Flushed::Ended | Flushed::Full, _) => return,
-                (Flushed::Broken, _) => break,
-            }
-        }
-        // An agent that reads no more can do nothing for us. If it has not exited by itself its end brings
-        // the end of its output, which tells every caller.
-        if self.exit_within(EXIT_WAIT).await.is_none() {
-            self.end_process(AgentProcess::end_now).await;
-        }
-    }
-
-    async fn timer_loop(self: Arc<Self>) {
-        loop {
-            let at = *lock(&self.alarm);
-            match at {
-                None => self.alarm_set.notified().await,
-                Some(at) if Instant::now() < at => {
-                    tokio::select! {
-                        () = sleep_until(at.into()) => {}
-                        () = self.alarm_set.notified() => {}
-                    }
-                }
-                Some(_) => {
-                    *lock(&self.alarm) = None;
-                    let mut core = lock(&self.core);
-                    core.connection.handle_timeout(Instant::now());
-                    self.pump(&mut core);
-                }
-            }
-        }
-    }
-
     /// Asks for a look at this instant, at the latest. One that is set for earlier stays: the task then looks
     /// once too often, which is cheaper than to wake it in every turn.
     fn set_alarm(&self, at: Option<Instant>) {
@@ -460,7 +347,7 @@ impl Shared {
     }
 
     /// How the process ended, if it does in time.
-    async fn exit_within(&self, limit: Duration) -> Option<ExitInfo> {
+    pub(super) async fn exit_within(&self, limit: Duration) -> Option<ExitInfo> {
         let exit = async {
             loop {
                 let exited = self.exited.notified();
@@ -478,7 +365,7 @@ impl Shared {
 
     /// Ends the process on a thread of its own, because that waits, and the runtime's may all be taken by
     /// functions of the host.
-    async fn end_process(
+    pub(super) async fn end_process(
         self: &Arc<Self>,
         end: impl FnOnce(&AgentProcess) -> bool + Send + 'static,
     ) {
@@ -494,24 +381,4 @@ impl Shared {
             self.process.kill();
         }
     }
-}
-
-/// Tells every caller, and ends the process, if the runtime ends before the agent does.
-struct Supervised(Arc<Shared>);
-
-impl Drop for Supervised {
-    fn drop(&mut self) {
-        let is_open = lock(&self.0.core).connection.is_open();
-        if is_open {
-            self.0.process.kill();
-            self.0.end_calls();
-        }
-    }
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
 }

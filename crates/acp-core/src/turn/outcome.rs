@@ -17,7 +17,8 @@ impl Turn {
         stderr_tail: impl FnOnce() -> String,
     ) -> Result<GenerateResponse, GenerateError> {
         self.flush();
-        let reply = self.reply();
+        self.reply();
+        let read = self.reply.take().unwrap_or_else(|| Ok(Reply::default()));
         let partial = self.text;
         match self.cancel {
             Some(CancelCause::Host) => return Err(GenerateError::Cancelled { partial }),
@@ -74,7 +75,7 @@ impl Turn {
                 stderr_tail: stderr_tail(),
             });
         }
-        let reply = match reply {
+        let reply = match read {
             // Nothing at all says nothing, however it was asked for.
             _ if partial.is_empty() => Reply::default(),
             Ok(reply) => reply,
