@@ -87,6 +87,8 @@ struct Lane {
     outside_turn: u64,
     /// Whether this session has had a turn.
     used: bool,
+    /// Whether its last turn was about tools of the host.
+    had_form: bool,
     /// What this session was sent and has answered, while that is known.
     history: Option<History>,
     spare: Spare,
@@ -181,6 +183,9 @@ impl Client {
         let mut options = self.options;
         if broken(Mutant::RestartForgetsMode) {
             options.mode = None;
+        }
+        if !broken(Mutant::ResumedAgainAfterRestart) {
+            options.resume = None;
         }
         let mut client = Client::start(process, options, None);
         if !broken(Mutant::RestartForgetsLanes) {

@@ -155,6 +155,9 @@ impl Client {
                 *pending = Pending::LateSession;
             }
         }
+        if self.gives_up_old_session(lane) {
+            return;
+        }
         let tail = self.last_words(&self.process.stderr_tail());
         let failure = ("startup_timeout", fields(json!({"stderr_tail": tail})));
         self.lane_failed(lane, failure);

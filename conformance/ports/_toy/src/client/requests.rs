@@ -133,7 +133,16 @@ impl Client {
         {
             return Some(outcome(None));
         }
-        let with_form = turn.is_some_and(|turn| turn.form.is_some());
+        let with_form = match lane {
+            Some(lane) if turn.is_some() => lane.had_form,
+            Some(lane) if lane.had_form => !broken(Mutant::NativeToolsBetweenTurns),
+            // It may be about any turn that runs.
+            _ => {
+                let mut lanes = self.lanes.values();
+                lanes.any(|lane| lane.had_form && lane.running.is_some())
+                    && !broken(Mutant::NativeToolsElsewhere)
+            }
+        };
         let last_had_form = broken(Mutant::NativeRefusalLasts) && self.had_form;
         let native = self.options.native_tools && !broken(Mutant::NativeToolsIgnored)
             || broken(Mutant::NativeToolsAllowed)

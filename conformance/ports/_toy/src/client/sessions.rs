@@ -154,6 +154,30 @@ impl Client {
         self.new_session(name);
     }
 
+    /// Opens a new session instead of one that the agent does not even refuse, where the host will have one.
+    pub(super) fn gives_up_old_session(&mut self, name: &str) -> bool {
+        let is_old =
+            |pending: &Pending| matches!(pending, Pending::OldSession(of, _) if of == name);
+        if !self.pending.values().any(is_old) || broken(Mutant::ResumeAwaitedForEver) {
+            return false;
+        }
+        self.pending.retain(|_, pending| !is_old(pending));
+        self.leave_session(name);
+        if self.resume.take().is_none_or(|old| old.required) {
+            return false;
+        }
+        let limit = self.options.startup_timeout;
+        if let Some(opening) = self
+            .lanes
+            .get_mut(name)
+            .and_then(|lane| lane.opening.as_mut())
+        {
+            opening.ends_at = limit.map(|limit| Instant::now() + limit);
+        }
+        self.new_session(name);
+        true
+    }
+
     fn old_session_open(&mut self, name: &str, method: &str, result: Value) {
         let Some(lane) = self.lanes.get_mut(name) else {
             return;

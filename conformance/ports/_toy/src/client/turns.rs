@@ -121,6 +121,7 @@ impl Client {
             turn.idle_at = turn.idle_timeout.map(|limit| now + limit);
             let params = json!({"sessionId": lane.session, "prompt": prompt});
             self.had_form |= turn.form.is_some();
+            lane.had_form = turn.form.is_some();
             lane.running = Some(turn);
             lane.used = true;
             if broken(Mutant::SessionEachTurn) {
