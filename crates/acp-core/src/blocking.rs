@@ -352,10 +352,6 @@ impl Shared {
         }
     }
 
-    fn is_alive(&self) -> bool {
-        self.process.exit().is_none() && lock(&self.core).connection.is_open()
-    }
-
     /// Ends everything; the process is gone when it returns. Later and simultaneous calls wait for the
     /// first.
     fn close(self: &Arc<Self>) {
@@ -394,6 +390,14 @@ impl Driven for Shared {
 
     fn core(&self) -> &Mutex<Core> {
         &self.core
+    }
+
+    fn process(&self) -> &AgentProcess {
+        &self.process
+    }
+
+    fn started(&self) -> Instant {
+        self.started
     }
 
     fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {

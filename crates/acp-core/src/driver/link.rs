@@ -1,12 +1,13 @@
 //! The process that lanes find their way to, which may be a new one after a death.
 
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{Core, Wake};
 use crate::connection::{LaneId, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
+use crate::process::AgentProcess;
 use crate::protocol::SessionInfo;
 use crate::sync::lock;
 use crate::turn::TurnOptions;
@@ -18,6 +19,11 @@ pub(crate) trait Driven: Sized {
 
     /// The engine, and who waits for what.
     fn core(&self) -> &Mutex<Core<Self::Wake>>;
+
+    fn process(&self) -> &AgentProcess;
+
+    /// When the process was started.
+    fn started(&self) -> Instant;
 
     /// Drains the engine. Every change to it ends here.
     fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core<Self::Wake>>);
@@ -36,6 +42,18 @@ pub(crate) trait Driven: Sized {
     /// Whether a host that wants a new process after a failure should start one now.
     fn is_lost(&self) -> bool {
         lock(self.core()).is_lost()
+    }
+
+    /// Whether the process runs and the connection has not ended.
+    fn is_alive(&self) -> bool {
+        self.process().exit().is_none() && lock(self.core()).connection.is_open()
+    }
+
+    /// From the start of the process to its answer to `initialize`, once that is there.
+    fn startup_time(&self) -> Option<Duration> {
+        let core = lock(self.core());
+        let ready = core.initialized.as_ref()?.as_ref().ok()?;
+        Some(ready.duration_since(self.started()))
     }
 
     /// Cancels a turn; for one that has ended nothing happens.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Lane;
 use super::shared::Shared;
-use crate::driver::Link;
+use crate::driver::{Driven, Link};
 use crate::error::{ExitInfo, LoadError};
 use crate::options::LoadOptions;
 use crate::protocol::AgentInfo;
@@ -73,10 +73,7 @@ impl AcpAgent {
     /// How long it took from the start of the process to its answer to `initialize`, once that is there:
     /// what every turn would cost without a warm process.
     pub fn startup_time(&self) -> Option<Duration> {
-        let shared = self.link.shared();
-        let core = lock(&shared.core);
-        let ready = core.initialized.as_ref()?.as_ref().ok()?;
-        Some(ready.duration_since(shared.started))
+        self.link.shared().startup_time()
     }
 
     /// The id of the process, which leads a process group of its own.

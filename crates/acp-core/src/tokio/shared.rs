@@ -79,6 +79,14 @@ impl Driven for Shared {
         &self.core
     }
 
+    fn process(&self) -> &AgentProcess {
+        &self.process
+    }
+
+    fn started(&self) -> Instant {
+        self.started
+    }
+
     fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
         loop {
             match core.connection.poll_output() {
@@ -174,10 +182,6 @@ impl Shared {
             }
             changed.await;
         }
-    }
-
-    pub(super) fn is_alive(&self) -> bool {
-        self.process.exit().is_none() && lock(&self.core).connection.is_open()
     }
 
     /// Ends everything; the process is gone when it returns.
