@@ -33,8 +33,8 @@ async fn deaths() {
                 let mut served = BTreeSet::new();
                 let (mut answers, mut lost) = (0_u64, 0_u64);
                 for turn in 0..10 {
-                    // Every twentieth prompt is the end of its process, spread over the turns.
-                    let dies = caller % 2 == 0 && turn == caller / 2 % 10;
+                    // Every twentieth prompt is the end of its process, spread over the turns after the first.
+                    let dies = caller % 2 == 0 && turn == 1 + caller / 2 % 9;
                     let text = if dies { "die" } else { "live, tell" };
                     let request = GenerateRequest::user(format!("<{caller}> {text}"));
                     let ended = match caller % 2 {
