@@ -65,7 +65,7 @@ pub struct Conformance {
     /// Print the whole transcript of each failure
     #[arg(long, short)]
     pub verbose: bool,
-    /// Cells that are played at once [default: the number of processors]
+    /// Cells that are played at once [default: three for each processor]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<String>,
     /// Bring the parity page and the badges up to date. A run of everything without it checks that they are

@@ -113,6 +113,8 @@ struct Play<'a> {
     delay_until: Option<Instant>,
     /// Agent processes that ran on when the last `close` had returned.
     survivors: Vec<String>,
+    /// Whether the client has written a line to an agent.
+    has_written: bool,
 }
 
 /// A call of the host program that has not returned.
@@ -155,6 +157,7 @@ impl<'a> Play<'a> {
             waiting: None,
             delay_until: None,
             survivors: Vec::new(),
+            has_written: false,
         })
     }
 
@@ -273,6 +276,7 @@ impl<'a> Play<'a> {
             }
             Event::Agent(AgentEvent::Relay { process, event }) => {
                 self.agents.note(process, &event);
+                self.has_written |= matches!(event, RelayEvent::Line(_));
                 match &event {
                     RelayEvent::Line(line) => self.player.handle(Input::Line { process, line }),
                     RelayEvent::Eof => self.player.handle(Input::Eof { process }),
@@ -390,7 +394,13 @@ impl<'a> Play<'a> {
             .unanswered()
             .filter_map(|seq| self.calls.get(&seq));
         let longest = own.map(|call| call.limit).max().unwrap_or_default();
-        self.stage.limits.wait + longest
+        let limits = &self.stage.limits;
+        let ours = if self.has_written {
+            limits.wait
+        } else {
+            limits.start
+        };
+        ours + longest
     }
 
     /// Ends the conversation with the driver, and sees that nothing is left over.
@@ -480,6 +490,7 @@ impl<'a> Play<'a> {
                 Event::Agent(AgentEvent::Started(conn)) => self.agents.add(conn),
                 Event::Agent(AgentEvent::Relay { process, event }) => {
                     self.agents.note(process, &event);
+                    self.has_written |= matches!(event, RelayEvent::Line(_));
                 }
                 Event::Agent(AgentEvent::Failed(_)) | Event::Driver(_) => {}
             }

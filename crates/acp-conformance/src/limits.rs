@@ -10,7 +10,9 @@ pub const SCALE_ENV: &str = "ACP_TIME_SCALE";
 pub struct Limits {
     /// For the driver's start and its answers to `hello` and `bye`.
     pub hello: Duration,
-    /// For any wait in a transcript, beyond the deadlines that the transcript sets itself.
+    /// For the client's first line: until it comes, processes start.
+    pub start: Duration,
+    /// For any later wait in a transcript, beyond the deadlines that the transcript sets itself.
     pub wait: Duration,
     /// For the operating system to carry out what the client has done: a killed process that is not
     /// quite gone yet, a last line on its way.
@@ -25,13 +27,15 @@ impl Limits {
         let seconds = |seconds: f64| Duration::from_secs_f64(seconds * scale);
         Limits {
             hello: seconds(5.0),
+            start: seconds(10.0),
             wait: seconds(10.0),
             settle: seconds(0.5),
             build: seconds(600.0),
         }
     }
 
-    /// The same with a quarter of the wait, for what is expected to hang.
+    /// The same with a quarter of the wait, for what is expected to hang. A start is given its time: one
+    /// that is only slow would pass for the failure that is expected.
     pub fn impatient(self) -> Limits {
         Limits {
             wait: self.wait / 4,
@@ -76,9 +80,17 @@ mod tests {
     fn the_scale_multiplies_every_limit() {
         let limits = Limits::scaled(parse_scale("2").unwrap());
         assert_eq!(limits.hello, Duration::from_secs(10));
+        assert_eq!(limits.start, Duration::from_secs(20));
         assert_eq!(limits.wait, Duration::from_secs(20));
         assert_eq!(limits.settle, Duration::from_secs(1));
         assert_eq!(limits.build, Duration::from_secs(1200));
+    }
+
+    #[test]
+    fn what_is_expected_to_hang_may_still_start_slowly() {
+        let limits = Limits::scaled(1.0);
+        let wait = limits.wait / 4;
+        assert_eq!(limits.impatient(), Limits { wait, ..limits });
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub struct Ports {
     /// Do not run the ports' build commands
     #[arg(long)]
     pub no_build: bool,
-    /// Cells that are played at once [default: the number of processors]
+    /// Cells that are played at once [default: three for each processor]
     #[arg(long, short, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }

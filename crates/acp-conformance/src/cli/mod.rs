@@ -32,6 +32,9 @@ use flags::{Cli, Command};
 pub const ERROR: Style = AnsiColor::Red.on_default().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 
+/// How many cells are played at once for each processor, unless the command line says otherwise.
+const CELLS_PER_PROCESSOR: NonZeroUsize = NonZeroUsize::new(3).unwrap();
+
 /// Why nothing could be run.
 type Fault = Box<dyn Error>;
 
@@ -86,11 +89,13 @@ fn stage() -> Result<Stage, Fault> {
 }
 
 fn jobs(flags: &flags::Ports) -> NonZeroUsize {
-    // How many processors there are may be unknown; then one cell at a time is always right.
-    flags
-        .jobs
-        .or_else(|| thread::available_parallelism().ok())
-        .unwrap_or(NonZeroUsize::MIN)
+    // A cell waits most of its time, for processes to start, to end and to say nothing. How many processors
+    // there are may be unknown; then one cell at a time is always right.
+    let usual = || {
+        let processors = thread::available_parallelism().ok()?;
+        processors.checked_mul(CELLS_PER_PROCESSOR)
+    };
+    flags.jobs.or_else(usual).unwrap_or(NonZeroUsize::MIN)
 }
 
 fn create(path: &Path) -> Result<File, Fault> {

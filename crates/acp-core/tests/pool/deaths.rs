@@ -80,7 +80,10 @@ async fn deaths() {
     // A process takes at most what its 16 lanes were at with it, and 100 turns were the end of theirs.
     assert!(lost >= 100, "{metrics:?}");
     assert!(metrics.restarts * 16 >= lost, "{metrics:?}");
-    assert!(metrics.processes_started >= 4 + metrics.restarts, "{metrics:?}");
+    assert!(
+        metrics.processes_started >= 4 + metrics.restarts,
+        "{metrics:?}"
+    );
     assert_eq!(metrics.answered, answers + 1);
     assert!(answers > 500, "{metrics:?}");
     assert_at_rest(&metrics);
