@@ -40,7 +40,7 @@ pub use lane::Lane;
 pub use model::{AcpModel, load_acp};
 pub use turn::Turn;
 
-use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
+use crate::connection::{Connection, Event, PermissionId, RequestKey};
 use crate::driver::{self, Delivered, Driven, EXIT_WAIT, READ_BUFFER, STDERR_WAIT, Wake};
 use crate::error::LoadError;
 use crate::hooks::Hooks;
@@ -156,7 +156,7 @@ impl Shared {
             shared.close();
             return Err(out_of(error));
         }
-        shared.pump(&mut lock(&shared.core));
+        shared.pump(lock(&shared.core));
         Ok(shared)
     }
 
@@ -208,15 +208,6 @@ impl Shared {
         )
     }
 
-    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
-        match core.deliver(event, Instant::now) {
-            Delivered::Done => {}
-            Delivered::Changed => self.changed.notify_all(),
-            Delivered::Permission(id, request) => self.ask(core, id, request),
-            Delivered::Request(key, method, params) => self.hand_over(core, key, method, params),
-        }
-    }
-
     /// Asks the host about a permission. A panic of its function is a refusal.
     fn ask(self: &Arc<Self>, core: &mut Core, id: PermissionId, request: PermissionRequest) {
         let refuse = request.decide(PermissionPolicy::Reject);
@@ -227,7 +218,7 @@ impl Shared {
                 let mut core = lock(&shared.core);
                 core.connection
                     .answer_permission(id, decision.unwrap_or(refuse), Instant::now());
-                shared.pump(&mut core);
+                shared.pump(core);
             })
         });
         if !started {
@@ -250,7 +241,7 @@ impl Shared {
                 let mut core = lock(&shared.core);
                 let result = result.ok().flatten();
                 core.connection.answer_request(key, result, Instant::now());
-                shared.pump(&mut core);
+                shared.pump(core);
             })
         });
         if !started {
@@ -276,12 +267,8 @@ impl Shared {
         // An error of read(2) on a pipe is as final as its end.
         while let Ok(len @ 1..) = pipe::read(&mut stdout, stopped, &mut buffer) {
             let mut core = lock(&self.core);
-            core.wakes_late = true;
             core.connection.handle_bytes(&buffer[..len], Instant::now());
-            self.pump(&mut core);
-            let woken = core.take_woken();
-            drop(core);
-            woken.into_iter().for_each(Wake::wake);
+            self.pump(core);
         }
         drop(stdout);
         self.output_ended();
@@ -302,8 +289,7 @@ impl Shared {
         let unexpected = core.connection.is_open();
         core.connection
             .handle_eof(exit.unwrap_or_default(), Instant::now());
-        self.pump(&mut core);
-        drop(core);
+        self.pump(core);
         if unexpected {
             self.process.end_now();
         }
@@ -333,7 +319,7 @@ impl Shared {
         while self.alarm.wait() {
             let mut core = lock(&self.core);
             core.connection.handle_timeout(Instant::now());
-            self.pump(&mut core);
+            self.pump(core);
         }
     }
 
@@ -358,7 +344,7 @@ impl Shared {
         {
             let mut core = lock(&self.core);
             core.connection.close(Instant::now());
-            self.pump(&mut core);
+            self.pump(core);
         }
         // The writer drops the agent's input, whether it waits for a line or for the agent to read.
         self.writer.close();
@@ -400,24 +386,27 @@ impl Driven for Shared {
         self.started
     }
 
-    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
-        loop {
-            match core.connection.poll_output() {
-                Output::Send(line) => {
-                    if !self.writer.push(line) {
-                        // It asks faster than it reads our answers, and would go on until we have no
-                        // memory. Its end brings the end of its output, which tells every caller.
-                        self.process.kill();
-                    }
-                }
-                Output::Event(event) => self.deliver(core, event),
-                Output::Wait(at) => {
-                    core.wake();
-                    return self.alarm.set(at);
-                }
-            }
+    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
+        match core.deliver(event, Instant::now) {
+            Delivered::Done => {}
+            Delivered::Changed => self.changed.notify_all(),
+            Delivered::Permission(id, request) => self.ask(core, id, request),
+            Delivered::Request(key, method, params) => self.hand_over(core, key, method, params),
         }
     }
+
+    fn send(&self, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
+        if !self.writer.push(lines, core) {
+            // It asks faster than it reads our answers, and would go on until we have no memory. Its end brings
+            // the end of its output, which tells every caller.
+            self.process.kill();
+        }
+    }
+
+    fn set_alarm(&self, at: Option<Instant>) {
+        self.alarm.set(at);
+    }
+
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {
         Self::start(options)
     }

@@ -159,7 +159,7 @@ pub struct Connection {
     closing: HashMap<u64, String>,
     /// Sessions that were given up and that the agent cannot close, or did not.
     unclosed: usize,
-    turns: BTreeMap<TurnId, Turn>,
+    turns: BTreeMap<TurnId, Box<Turn>>,
     login: Login,
     stuck: bool,
     /// What agents say of sessions that they have not announced yet.
@@ -276,7 +276,7 @@ impl Connection {
     /// The answer text of a running turn so far; it only grows. Where the request has tools or a response
     /// format it is known with the end of the turn, and empty until then.
     pub fn turn_text(&self, turn: TurnId) -> Option<&str> {
-        self.turns.get(&turn).map(Turn::answer_text)
+        self.turns.get(&turn).map(|turn| turn.answer_text())
     }
 
     /// What has happened in a running turn and was not taken before
@@ -284,7 +284,7 @@ impl Connection {
     pub fn take_turn_events(&mut self, turn: TurnId) -> Vec<TurnEvent> {
         self.turns
             .get_mut(&turn)
-            .map(Turn::take_events)
+            .map(|turn| turn.take_events())
             .unwrap_or_default()
     }
 

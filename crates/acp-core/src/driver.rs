@@ -68,9 +68,6 @@ pub(crate) struct Core<W> {
     pub(crate) turns: BTreeMap<TurnId, TurnSlot<W>>,
     /// Who is to be told when the engine is drained.
     woken: Vec<W>,
-    /// Whether they are told when the lock is open again, by whoever holds it: one that wakes before would only
-    /// have to wait for it.
-    pub(crate) wakes_late: bool,
     pub(crate) lanes: BTreeMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
@@ -87,7 +84,7 @@ pub(crate) struct TurnSlot<W> {
     pub(crate) streams: bool,
     /// What happened before the end and was not taken.
     events: Vec<TurnEvent>,
-    result: Option<Result<GenerateResponse, GenerateError>>,
+    result: Option<Box<Result<GenerateResponse, GenerateError>>>,
 }
 
 impl<W> TurnSlot<W> {
@@ -119,7 +116,6 @@ impl<W: Wake> Core<W> {
             connection,
             turns: BTreeMap::new(),
             woken: Vec::new(),
-            wakes_late: false,
             lanes: BTreeMap::new(),
             initialized: None,
             stdout_ended: false,
@@ -133,7 +129,7 @@ impl<W: Wake> Core<W> {
         match event {
             Event::TurnEnded(id, result) => {
                 if let Some(slot) = self.turns.get_mut(&id) {
-                    slot.result = Some(*result);
+                    slot.result = Some(result);
                     self.woken.push(slot.wake.take());
                 }
                 Delivered::Done
@@ -166,19 +162,11 @@ impl<W: Wake> Core<W> {
         }
     }
 
-    /// The engine is drained: tells whoever waits for something that has happened.
-    pub(crate) fn wake(&mut self) {
+    /// The engine is drained: hands out who waits for something that has happened.
+    pub(crate) fn take_woken(&mut self) -> Vec<W> {
         for slot in self.turns.values_mut().filter(|slot| slot.streams) {
             self.woken.push(slot.wake.take());
         }
-        if !self.wakes_late {
-            self.take_woken().into_iter().for_each(W::wake);
-        }
-    }
-
-    /// Those who are to be told once the lock is open.
-    pub(crate) fn take_woken(&mut self) -> Vec<W> {
-        self.wakes_late = false;
         std::mem::take(&mut self.woken)
     }
 
@@ -199,7 +187,7 @@ impl<W: Wake> Core<W> {
     ) -> Option<Result<GenerateResponse, GenerateError>> {
         let result = self.turns.get_mut(&id)?.result.take()?;
         self.turns.remove(&id);
-        Some(result)
+        Some(*result)
     }
 
     /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.

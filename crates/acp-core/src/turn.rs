@@ -23,7 +23,7 @@ use crate::wire::Text;
 
 pub use events::TurnEvent;
 use events::Waiting;
-use outcome::read_stop_reason;
+pub(crate) use outcome::read_stop_reason;
 pub(crate) use outcome::rejected;
 
 /// Tool calls of one turn whose end is waited for; more are not told apart.

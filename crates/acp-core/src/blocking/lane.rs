@@ -79,8 +79,7 @@ impl Lane {
             .connection
             .prompt(lane, request, options, Instant::now())?;
         core.turns.insert(id, TurnSlot::new(Arc::clone(&changed)));
-        shared.pump(&mut core);
-        drop(core);
+        shared.pump(core);
         Ok(Turn {
             shared,
             id,
@@ -137,7 +136,8 @@ impl Bound {
             return Self::open(link);
         }
         let id = core.connection.open_lane(Instant::now());
-        shared.pump(&mut core);
+        shared.pump(core);
+        let mut core = lock(&shared.core);
         loop {
             if let Some(result) = core.lanes.remove(&id) {
                 drop(core);

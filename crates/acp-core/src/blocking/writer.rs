@@ -33,10 +33,13 @@ impl Writer {
         })
     }
 
-    /// Adds a whole line; after the end it is dropped. False if the queue is as long as no well-behaved
-    /// agent lets it become.
-    pub(super) fn push(&self, line: Vec<u8>) -> bool {
-        let pushed = lock(&self.outbox).push(line);
+    /// Adds whole lines; after the end they are dropped. `order` is given up once they have their place. False
+    /// if the queue is as long as no well-behaved agent lets it become.
+    pub(super) fn push(&self, lines: Vec<Vec<u8>>, order: impl Sized) -> bool {
+        let mut outbox = lock(&self.outbox);
+        drop(order);
+        let pushed = outbox.push_all(lines);
+        drop(outbox);
         if pushed != Pushed::Done {
             self.changed.notify_one();
         }
@@ -95,8 +98,8 @@ mod tests {
         let mut got = Vec::new();
         thread::scope(|scope| {
             let running = scope.spawn(|| writer.run(&stopped));
-            assert!(writer.push(sent.clone()));
-            assert!(writer.push(b"end\n".to_vec()));
+            assert!(writer.push(vec![sent.clone()], ()));
+            assert!(writer.push(vec![b"end\n".to_vec()], ()));
             writer.close();
             cat.stdout.take().unwrap().read_to_end(&mut got).unwrap();
             assert!(running.join().unwrap());
@@ -115,7 +118,7 @@ mod tests {
         let (stop, [stopped]) = stop_pipe::<1>().unwrap();
         thread::scope(|scope| {
             let running = scope.spawn(|| writer.run(&stopped));
-            assert!(writer.push(vec![b'x'; 1 << 20]));
+            assert!(writer.push(vec![vec![b'x'; 1 << 20]], ()));
             drop(stop);
             assert!(running.join().unwrap());
         });
@@ -129,7 +132,7 @@ mod tests {
         let writer = Writer::new(gone.stdin.take().unwrap()).unwrap();
         gone.wait().unwrap();
         let (_stop, [stopped]) = stop_pipe::<1>().unwrap();
-        assert!(writer.push(b"x".to_vec()));
+        assert!(writer.push(vec![b"x".to_vec()], ()));
         assert!(!writer.run(&stopped));
     }
 }

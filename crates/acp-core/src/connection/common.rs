@@ -17,6 +17,9 @@ use crate::protocol::{is_about_session, method};
 use crate::turn::{Applied, Stage};
 use crate::wire::Place;
 
+/// How nearly every agent begins an answer, which need not be read to tell that it is no update.
+const ANSWER: &str = r#"{"jsonrpc":"2.0","id":"#;
+
 /// A `session/update`, and nothing else.
 #[expect(dead_code, reason = "what is not to be there is not read")]
 #[derive(Deserialize)]
@@ -66,6 +69,9 @@ struct Never;
 impl Connection {
     /// Applies a line if it is the common case. Nothing has happened otherwise.
     pub(super) fn handle_common(&mut self, text: &str, now: Instant) -> bool {
+        if text.starts_with(ANSWER) {
+            return false;
+        }
         let Ok(line) = serde_json::from_str::<Line<'_>>(text) else {
             return false;
         };
@@ -78,8 +84,8 @@ impl Connection {
         let Some(turn) = lane.and_then(|lane| lane.running) else {
             return false;
         };
-        let takes = |turn: &crate::turn::Turn| turn.takes_plain(update);
-        if !self.turns.get(&turn).is_some_and(takes) {
+        let running = self.turns.get(&turn);
+        if !running.is_some_and(|turn| turn.takes_plain(update)) {
             return false;
         }
         if self.is_echo(text.trim(), Place::Whole) {

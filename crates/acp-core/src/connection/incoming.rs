@@ -10,7 +10,7 @@ use super::{Call, Connection};
 use crate::protocol::{
     UpdateParams, is_about_session, method, read_error, read_prompt_result, read_value,
 };
-use crate::turn::{Answer, Applied, Stage};
+use crate::turn::{Answer, Applied, Stage, read_stop_reason};
 use crate::wire::{self, Frame, Outcome, Place, RequestId, code};
 
 /// Updates kept for sessions that are not known yet.
@@ -189,7 +189,11 @@ impl Connection {
                 let answer = match outcome {
                     Outcome::Result(result) => {
                         let mut result = read_prompt_result(result);
-                        result.stop_reason = self.options.secrets.mask_value(result.stop_reason);
+                        // The words of an agent's own are shown to people.
+                        if read_stop_reason(&result.stop_reason).is_none() {
+                            let secrets = &self.options.secrets;
+                            result.stop_reason = secrets.mask_value(result.stop_reason);
+                        }
                         Answer::Result(result)
                     }
                     Outcome::Error(error) => match read_error(error) {

@@ -243,6 +243,6 @@ impl Connection {
     fn turn_of_session(&mut self, session_id: &str) -> Option<&mut Turn> {
         let lane = self.lane_of_session.get(session_id)?;
         let turn = self.lanes.get(lane)?.running?;
-        self.turns.get_mut(&turn)
+        self.turns.get_mut(&turn).map(Box::as_mut)
     }
 }

@@ -60,7 +60,7 @@ impl Connection {
         } else {
             turn.prompt = prompt::full_request(request);
         }
-        self.turns.insert(id, turn);
+        self.turns.insert(id, Box::new(turn));
         self.timers
             .set_after(Timer::Deadline(id), now, options.deadline);
         if let Some(lane) = self.lanes.get_mut(&lane) {
@@ -162,7 +162,7 @@ impl Connection {
 
     /// The reply is whole: it ends the turn, or is asked for once more.
     fn conclude(&mut self, id: TurnId, now: Instant) {
-        match self.turns.get(&id).and_then(Turn::fault) {
+        match self.turns.get(&id).and_then(|turn| turn.fault()) {
             Some(fault) if self.may_repair(id) => self.repair(id, fault, now),
             _ => self.end_turn(id, now),
         }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::{Core, Wake};
-use crate::connection::{LaneId, TurnId};
+use crate::connection::{Event, LaneId, Output, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
 use crate::process::AgentProcess;
@@ -25,14 +25,44 @@ pub(crate) trait Driven: Sized {
     /// When the process was started.
     fn started(&self) -> Instant;
 
-    /// Drains the engine. Every change to it ends here.
-    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core<Self::Wake>>);
+    /// Brings an event to whom it concerns, and asks the host what it is to be asked.
+    fn deliver(self: &Arc<Self>, core: &mut Core<Self::Wake>, event: Event);
+
+    /// Sends lines to the agent, after all that were sent before. Their place is taken while the engine is
+    /// locked, and they are written when it is not.
+    fn send(&self, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core<Self::Wake>>);
+
+    /// Asks for a look at the engine at this instant, at the latest.
+    fn set_alarm(&self, at: Option<Instant>);
 
     /// Starts a process.
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError>;
 
     /// Ends a process whose place another takes.
     fn replace(self: &Arc<Self>);
+
+    /// Drains the engine. Every change to it ends here.
+    ///
+    /// Neither the agent nor a caller is told before the lock is open: it would start at once, only to wait for
+    /// the lock.
+    fn pump(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) {
+        let mut lines = Vec::new();
+        let at = loop {
+            match core.connection.poll_output() {
+                Output::Send(line) => lines.push(line),
+                Output::Event(event) => self.deliver(&mut core, event),
+                Output::Wait(at) => break at,
+            }
+        };
+        self.set_alarm(at);
+        let woken = core.take_woken();
+        if lines.is_empty() {
+            drop(core);
+        } else {
+            self.send(lines, core);
+        }
+        woken.into_iter().for_each(Wake::wake);
+    }
 
     /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.
     fn retire(&self) -> bool {
@@ -60,7 +90,7 @@ pub(crate) trait Driven: Sized {
     fn cancel_turn(self: &Arc<Self>, id: TurnId, now: Instant) {
         let mut core = lock(self.core());
         core.connection.cancel(id, now);
-        self.pump(&mut core);
+        self.pump(core);
     }
 
     /// Cancels a turn that nobody waits for any more.
@@ -69,7 +99,7 @@ pub(crate) trait Driven: Sized {
         // The slot is gone if somebody has waited for the end.
         if core.turns.remove(&id).is_some() {
             core.connection.cancel(id, now);
-            self.pump(&mut core);
+            self.pump(core);
         }
     }
 
@@ -78,7 +108,7 @@ pub(crate) trait Driven: Sized {
         let mut core = lock(self.core());
         if let Some(turn) = core.connection.running(lane) {
             core.connection.cancel(turn, now);
-            self.pump(&mut core);
+            self.pump(core);
         }
     }
 
@@ -86,7 +116,7 @@ pub(crate) trait Driven: Sized {
     fn close_lane(self: &Arc<Self>, lane: LaneId, now: Instant) {
         let mut core = lock(self.core());
         core.connection.close_lane(lane, now);
-        self.pump(&mut core);
+        self.pump(core);
     }
 
     /// The session that serves a lane now.

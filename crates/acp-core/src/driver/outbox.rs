@@ -28,7 +28,7 @@ pub(crate) struct Outbox<P> {
 }
 
 /// What became of a line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pushed {
     /// It is on its way, or nobody will read it any more.
     Done,
@@ -76,6 +76,12 @@ impl<P: TryWrite> Outbox<P> {
         } else {
             Pushed::Waits
         }
+    }
+
+    /// Writes several lines, and tells the worst that became of one.
+    pub(crate) fn push_all(&mut self, lines: Vec<Vec<u8>>) -> Pushed {
+        let pushed = lines.into_iter().map(|line| self.push(line)).max();
+        pushed.unwrap_or(Pushed::Done)
     }
 
     /// Writes what the pipe takes.
@@ -168,8 +174,8 @@ mod tests {
     fn what_the_pipe_does_not_take_waits_in_order() {
         let mut outbox = narrow(4);
         assert_eq!(outbox.push(b"one\n".to_vec()), Pushed::Done);
-        assert_eq!(outbox.push(b"two\n".to_vec()), Pushed::Waits);
-        assert_eq!(outbox.push(b"three\n".to_vec()), Pushed::Waits);
+        let rest = vec![b"two\n".to_vec(), b"three\n".to_vec()];
+        assert_eq!(outbox.push_all(rest), Pushed::Waits);
         let mut full = 0;
         while outbox.flush() == Flushed::Full {
             full += 1;

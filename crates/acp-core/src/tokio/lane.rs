@@ -81,8 +81,7 @@ impl Lane {
                 .connection
                 .prompt(lane, request, options, Instant::now())?;
             core.turns.insert(id, TurnSlot::new(None));
-            shared.pump(&mut core);
-            drop(core);
+            shared.pump(core);
             return Ok(Turn::new(shared, id));
         }
     }
@@ -135,11 +134,11 @@ impl Bound {
         loop {
             let shared = link.live()?;
             let opening = {
-                let mut core = lock(&shared.core);
+                let core = lock(&shared.core);
                 if core.retired && !link.is_closed() {
                     continue;
                 }
-                Opening::begin(&shared, &mut core)
+                Opening::begin(&shared, core)
             };
             let id = opening.opened().await?;
             return Ok(Self { shared, id });
@@ -156,7 +155,7 @@ pub(super) struct Opening {
 
 impl Opening {
     /// Asks for the session.
-    pub(super) fn begin(shared: &Arc<Shared>, core: &mut MutexGuard<'_, Core>) -> Self {
+    pub(super) fn begin(shared: &Arc<Shared>, mut core: MutexGuard<'_, Core>) -> Self {
         let id = core.connection.open_lane(Instant::now());
         shared.pump(core);
         Self {

@@ -288,8 +288,7 @@ impl Inner {
                 }
             };
             core.turns.insert(id, TurnSlot::new(None));
-            shared.pump(&mut core);
-            drop(core);
+            shared.pump(core);
             let grant = held.grant;
             lock(&self.state).router.begun(&grant);
             trace(|| {
@@ -372,7 +371,7 @@ impl Inner {
     }
 
     fn open_lane(self: &Arc<Self>, shared: &Arc<Shared>, number: LaneNumber) {
-        let opening = super::lane::Opening::begin(shared, &mut lock(&shared.core));
+        let opening = super::lane::Opening::begin(shared, lock(&shared.core));
         let (inner, shared) = (Arc::clone(self), Arc::clone(shared));
         self.runtime.spawn(async move {
             match opening.opened().await {

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
-use crate::connection::{Connection, Event, Output, PermissionId, RequestKey};
+use crate::connection::{Connection, Event, PermissionId, RequestKey};
 use crate::driver::{self, Delivered, Driven, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
 use crate::error::{ExitInfo, LoadError};
 use crate::hooks::Hooks;
@@ -87,22 +87,38 @@ impl Driven for Shared {
         self.started
     }
 
-    fn pump(self: &Arc<Self>, core: &mut MutexGuard<'_, Core>) {
-        loop {
-            match core.connection.poll_output() {
-                Output::Send(line) => match lock(&self.outbox).push(line) {
-                    Pushed::Done => {}
-                    Pushed::Waits => self.written.notify_one(),
-                    // It asks faster than it reads our answers, and would go on until we have no memory. Its
-                    // end brings the end of its output, which tells every caller.
-                    Pushed::Flood => self.process.kill(),
-                },
-                Output::Event(event) => self.deliver(core, event),
-                Output::Wait(at) => {
-                    core.wake();
-                    return self.set_alarm(at);
-                }
-            }
+    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
+        match core.deliver(event, Instant::now) {
+            Delivered::Done => {}
+            Delivered::Changed => self.changed.notify_waiters(),
+            Delivered::Permission(id, request) => self.ask(id, request),
+            Delivered::Request(key, method, params) => self.hand_over(key, method, params),
+        }
+    }
+
+    fn send(&self, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
+        let mut outbox = lock(&self.outbox);
+        drop(core);
+        let pushed = outbox.push_all(lines);
+        drop(outbox);
+        match pushed {
+            Pushed::Done => {}
+            Pushed::Waits => self.written.notify_one(),
+            // It asks faster than it reads our answers, and would go on until we have no memory. Its end brings
+            // the end of its output, which tells every caller.
+            Pushed::Flood => self.process.kill(),
+        }
+    }
+
+    // One that is set for earlier stays: the task then looks once too often, which is cheaper than to wake it in
+    // every turn.
+    fn set_alarm(&self, at: Option<Instant>) {
+        let mut alarm = lock(&self.alarm);
+        if let Some(at) = at
+            && alarm.is_none_or(|set| at < set)
+        {
+            *alarm = Some(at);
+            self.alarm_set.notify_one();
         }
     }
 
@@ -152,7 +168,7 @@ impl Driven for Shared {
         });
         shared.wait_on_thread(child).map_err(out_of)?;
         shared.start_tasks(stdout, stderr);
-        shared.pump(&mut lock(&shared.core));
+        shared.pump(lock(&shared.core));
         Ok(shared)
     }
 
@@ -227,8 +243,7 @@ impl Shared {
     pub(super) fn end_calls(self: &Arc<Self>) {
         let mut core = lock(&self.core);
         core.connection.close(Instant::now());
-        self.pump(&mut core);
-        drop(core);
+        self.pump(core);
         let mut outbox = lock(&self.outbox);
         outbox.close();
         outbox.abandon();
@@ -247,15 +262,6 @@ impl Shared {
         }
     }
 
-    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
-        match core.deliver(event, Instant::now) {
-            Delivered::Done => {}
-            Delivered::Changed => self.changed.notify_waiters(),
-            Delivered::Permission(id, request) => self.ask(id, request),
-            Delivered::Request(key, method, params) => self.hand_over(key, method, params),
-        }
-    }
-
     /// Asks the host about a permission. A panic of its function is a refusal.
     fn ask(self: &Arc<Self>, id: PermissionId, request: PermissionRequest) {
         let refuse = request.decide(PermissionPolicy::Reject);
@@ -271,7 +277,7 @@ impl Shared {
                 let mut core = lock(&shared.core);
                 core.connection
                     .answer_permission(id, decision, Instant::now());
-                shared.pump(&mut core);
+                shared.pump(core);
             },
         );
     }
@@ -287,7 +293,7 @@ impl Shared {
             };
             let mut core = lock(&shared.core);
             core.connection.answer_request(key, result, Instant::now());
-            shared.pump(&mut core);
+            shared.pump(core);
         });
     }
 
@@ -336,18 +342,6 @@ impl Shared {
             tasks.push(task.abort_handle());
         }
         *lock(&self.tasks) = tasks;
-    }
-
-    /// Asks for a look at this instant, at the latest. One that is set for earlier stays: the task then looks
-    /// once too often, which is cheaper than to wake it in every turn.
-    fn set_alarm(&self, at: Option<Instant>) {
-        let mut alarm = lock(&self.alarm);
-        if let Some(at) = at
-            && alarm.is_none_or(|set| at < set)
-        {
-            *alarm = Some(at);
-            self.alarm_set.notify_one();
-        }
     }
 
     /// How the process ended, if it does in time.

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::shared::Shared;
-use crate::driver::{Driven, EXIT_WAIT, Flushed, READ_BUFFER, STDERR_WAIT, Wake};
+use crate::driver::{Driven, EXIT_WAIT, Flushed, READ_BUFFER, STDERR_WAIT};
 use crate::process::AgentProcess;
 use crate::sync::lock;
 
@@ -23,12 +23,8 @@ impl Shared {
             match stdout.try_read(&mut buffer) {
                 Ok(len @ 1..) => {
                     let mut core = lock(&self.core);
-                    core.wakes_late = true;
                     core.connection.handle_bytes(&buffer[..len], Instant::now());
-                    self.pump(&mut core);
-                    let woken = core.take_woken();
-                    drop(core);
-                    woken.into_iter().for_each(Wake::wake);
+                    self.pump(core);
                 }
                 Err(error) if is_transient(&error) => {}
                 Ok(0) | Err(_) => return,
@@ -79,7 +75,7 @@ impl Shared {
             let unexpected = core.connection.is_open();
             core.connection
                 .handle_eof(exit.unwrap_or_default(), Instant::now());
-            self.pump(&mut core);
+            self.pump(core);
             unexpected
         };
         if unexpected {
@@ -128,7 +124,7 @@ impl Shared {
                     *lock(&self.alarm) = None;
                     let mut core = lock(&self.core);
                     core.connection.handle_timeout(Instant::now());
-                    self.pump(&mut core);
+                    self.pump(core);
                 }
             }
         }

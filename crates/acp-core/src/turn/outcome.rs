@@ -108,7 +108,7 @@ impl Turn {
 }
 
 /// The stop reasons that end a turn with an answer.
-pub(super) fn read_stop_reason(stop_reason: &Value) -> Option<StopReason> {
+pub(crate) fn read_stop_reason(stop_reason: &Value) -> Option<StopReason> {
     match stop_reason.as_str()? {
         "end_turn" => Some(StopReason::EndTurn),
         "max_tokens" => Some(StopReason::MaxTokens),
