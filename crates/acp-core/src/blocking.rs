@@ -1,9 +1,9 @@
-//! The blocking driver: the engine, a process, and five named threads.
+//! The blocking driver: the engine, a process, and four named threads, or five.
 //!
 //! | thread | does |
 //! | --- | --- |
 //! | `acp-reader` | reads standard output and hands it to the engine |
-//! | `acp-writer` | writes to standard input what the pipe did not take at once |
+//! | `acp-writer` | writes to standard input what the pipe did not take at once, from the first time on |
 //! | `acp-stderr` | drains standard error |
 //! | `acp-timer` | calls the engine when something is due |
 //! | `acp-wait` | waits for the exit of the process |
@@ -40,8 +40,10 @@ pub use lane::Lane;
 pub use model::{AcpModel, load_acp};
 pub use turn::Turn;
 
-use crate::connection::{Connection, Event, PermissionId, RequestKey};
-use crate::driver::{self, Delivered, Driven, EXIT_WAIT, READ_BUFFER, STDERR_WAIT, Wake};
+use crate::connection::{Connection, PermissionId, RequestKey};
+use crate::driver::{
+    self, Driven, EXIT_WAIT, Pushed, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT, Wake,
+};
 use crate::error::LoadError;
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -86,6 +88,8 @@ impl Wake for Arc<Condvar> {
 struct Closing {
     threads: Vec<JoinHandle<()>>,
     stop_writer: Option<Stop>,
+    /// Until the writer is started, or will not be.
+    writer_stopped: Option<Stopped>,
     stop_readers: Option<Stop>,
 }
 
@@ -149,6 +153,7 @@ impl Shared {
             closing: Mutex::new(Closing {
                 threads: Vec::new(),
                 stop_writer: None,
+                writer_stopped: None,
                 stop_readers: None,
             }),
         });
@@ -176,6 +181,7 @@ impl Shared {
         } = stops;
         let mut closing = lock(&self.closing);
         closing.stop_writer = Some(stop_writer);
+        closing.writer_stopped = Some(writer_stopped);
         closing.stop_readers = Some(stop_readers);
         let mut start = |name: &str, body: ThreadBody| {
             let shared = Arc::clone(self);
@@ -194,10 +200,6 @@ impl Shared {
         )
         .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
         start(
-            "acp-writer",
-            Box::new(move |shared| shared.write_loop(&writer_stopped)),
-        )?;
-        start(
             "acp-stderr",
             Box::new(move |shared| shared.stderr_loop(stderr, &stderr_stopped)),
         )?;
@@ -206,47 +208,6 @@ impl Shared {
             "acp-reader",
             Box::new(move |shared| shared.read_loop(stdout, &reader_stopped)),
         )
-    }
-
-    /// Asks the host about a permission. A panic of its function is a refusal.
-    fn ask(self: &Arc<Self>, core: &mut Core, id: PermissionId, request: PermissionRequest) {
-        let refuse = request.decide(PermissionPolicy::Reject);
-        let started = self.hooks.permission.clone().is_some_and(|decide| {
-            let refuse = refuse.clone();
-            self.on_thread("acp-permission", move |shared| {
-                let decision = catch_unwind(AssertUnwindSafe(|| decide(&request)));
-                let mut core = lock(&shared.core);
-                core.connection
-                    .answer_permission(id, decision.unwrap_or(refuse), Instant::now());
-                shared.pump(core);
-            })
-        });
-        if !started {
-            core.connection
-                .answer_permission(id, refuse, Instant::now());
-        }
-    }
-
-    /// Hands a vendor's request to the host. A panic of its function is an answer of none.
-    fn hand_over(
-        self: &Arc<Self>,
-        core: &mut Core,
-        key: RequestKey,
-        method: String,
-        params: Value,
-    ) {
-        let started = self.hooks.request.clone().is_some_and(|answer| {
-            self.on_thread("acp-request", move |shared| {
-                let result = catch_unwind(AssertUnwindSafe(|| answer(&method, &params)));
-                let mut core = lock(&shared.core);
-                let result = result.ok().flatten();
-                core.connection.answer_request(key, result, Instant::now());
-                shared.pump(core);
-            })
-        });
-        if !started {
-            core.connection.answer_request(key, None, Instant::now());
-        }
     }
 
     /// Runs a function of the host, which may take its time. False if the system has no thread for it.
@@ -260,6 +221,21 @@ impl Shared {
             .name(name.to_owned())
             .spawn(move || body(&shared))
             .is_ok()
+    }
+
+    /// Starts the thread that waits for the pipe, unless it runs. Most agents never need it.
+    fn start_writer(self: &Arc<Self>) {
+        let mut closing = lock(&self.closing);
+        let Some(stopped) = closing.writer_stopped.take() else {
+            return;
+        };
+        let shared = Arc::clone(self);
+        let thread = thread::Builder::new().name("acp-writer".to_owned());
+        match thread.spawn(move || shared.write_loop(&stopped)) {
+            Ok(thread) => closing.threads.push(thread),
+            // What waits will never be read. The end of the process tells every caller.
+            Err(_) => self.process.kill(),
+        }
     }
 
     fn read_loop(self: &Arc<Self>, mut stdout: ChildStdout, stopped: &Stopped) {
@@ -307,7 +283,7 @@ impl Shared {
     }
 
     fn stderr_loop(&self, mut stderr: ChildStderr, stopped: &Stopped) {
-        let mut buffer = vec![0; READ_BUFFER];
+        let mut buffer = vec![0; STDERR_BUFFER];
         while let Ok(len @ 1..) = pipe::read(&mut stderr, stopped, &mut buffer) {
             lock(&self.core).connection.handle_stderr(&buffer[..len]);
         }
@@ -348,7 +324,14 @@ impl Shared {
         }
         // The writer drops the agent's input, whether it waits for a line or for the agent to read.
         self.writer.close();
-        lock(&self.closing).stop_writer = None;
+        let has_writer = {
+            let mut closing = lock(&self.closing);
+            closing.stop_writer = None;
+            closing.writer_stopped.take().is_none()
+        };
+        if !has_writer {
+            self.writer.abandon();
+        }
         let gone = self.process.end();
         // What it wrote last is still in the pipes. They end with it, unless something that escaped holds
         // them open.
@@ -386,20 +369,56 @@ impl Driven for Shared {
         self.started
     }
 
-    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
-        match core.deliver(event, Instant::now) {
-            Delivered::Done => {}
-            Delivered::Changed => self.changed.notify_all(),
-            Delivered::Permission(id, request) => self.ask(core, id, request),
-            Delivered::Request(key, method, params) => self.hand_over(core, key, method, params),
+    fn changed(&self) {
+        self.changed.notify_all();
+    }
+
+    fn ask(self: &Arc<Self>, core: &mut Core, id: PermissionId, request: PermissionRequest) {
+        let refuse = request.decide(PermissionPolicy::Reject);
+        let started = self.hooks.permission.clone().is_some_and(|decide| {
+            let refuse = refuse.clone();
+            self.on_thread("acp-permission", move |shared| {
+                let decision = catch_unwind(AssertUnwindSafe(|| decide(&request)));
+                let mut core = lock(&shared.core);
+                core.connection
+                    .answer_permission(id, decision.unwrap_or(refuse), Instant::now());
+                shared.pump(core);
+            })
+        });
+        if !started {
+            core.connection
+                .answer_permission(id, refuse, Instant::now());
         }
     }
 
-    fn send(&self, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
-        if !self.writer.push(lines, core) {
+    fn hand_over(
+        self: &Arc<Self>,
+        core: &mut Core,
+        key: RequestKey,
+        method: String,
+        params: Value,
+    ) {
+        let started = self.hooks.request.clone().is_some_and(|answer| {
+            self.on_thread("acp-request", move |shared| {
+                let result = catch_unwind(AssertUnwindSafe(|| answer(&method, &params)));
+                let mut core = lock(&shared.core);
+                let result = result.ok().flatten();
+                core.connection.answer_request(key, result, Instant::now());
+                shared.pump(core);
+            })
+        });
+        if !started {
+            core.connection.answer_request(key, None, Instant::now());
+        }
+    }
+
+    fn send(self: &Arc<Self>, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
+        match self.writer.push(lines, core) {
+            Pushed::Done => {}
+            Pushed::Waits => self.start_writer(),
             // It asks faster than it reads our answers, and would go on until we have no memory. Its end brings
             // the end of its output, which tells every caller.
-            self.process.kill();
+            Pushed::Flood => self.process.kill(),
         }
     }
 

@@ -26,8 +26,10 @@ pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
 pub(crate) const EXIT_WAIT: Duration = Duration::from_millis(500);
 /// How long the rest of standard error may come after the exit.
 pub(crate) const STDERR_WAIT: Duration = Duration::from_millis(200);
-/// Bytes read at once.
+/// Bytes of standard output that are read at once.
 pub(crate) const READ_BUFFER: usize = 64 * 1024;
+/// Bytes of standard error that are read at once.
+pub(crate) const STDERR_BUFFER: usize = 8 * 1024;
 
 /// Options that can work, as what the engine takes and the working directory.
 pub(crate) fn check(

@@ -165,10 +165,23 @@ impl fmt::Debug for Secrets {
 
 /// Whether the name of a variable says that its value is secret.
 pub(crate) fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"]
-        .iter()
-        .any(|word| name.contains(word))
+    const WORDS: [&[u8]; 6] = [
+        b"KEY",
+        b"TOKEN",
+        b"SECRET",
+        b"PASSWORD",
+        b"PASSWD",
+        b"CREDENTIAL",
+    ];
+    // Every variable of the environment is looked at for every agent that is started.
+    let name = name.as_bytes();
+    (0..name.len()).any(|at| {
+        let rest = &name[at..];
+        let begins = |word: &&[u8]| {
+            rest.len() >= word.len() && rest[..word.len()].eq_ignore_ascii_case(word)
+        };
+        WORDS.iter().any(begins)
+    })
 }
 
 /// Masks what the structure of a message marks as secret; whether there was anything.

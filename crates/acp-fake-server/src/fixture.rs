@@ -274,7 +274,10 @@ impl Fixture {
         if let Some(fixture) = &fixture
             && !whole.with_extension("").ends_with(&fixture.id)
         {
-            let message = format!("the id {:?} is not the end of the path", fixture.id);
+            let message = format!(
+                "the id {0:?} is not the end of the path: such a file is named {0}.jsonl",
+                fixture.id
+            );
             faults.insert(
                 0,
                 FixtureError {

@@ -287,7 +287,9 @@ fn check_prints_each_fault_and_a_summary() {
     assert_eq!(code, Some(1));
     let lines: Vec<&str> = shown.lines().collect();
     assert!(
-        lines[0].ends_with("a/c.jsonl:1: the id \"a/b\" is not the end of the path"),
+        lines[0].ends_with(
+            "a/c.jsonl:1: the id \"a/b\" is not the end of the path: such a file is named a/b.jsonl"
+        ),
         "{shown}"
     );
     assert!(

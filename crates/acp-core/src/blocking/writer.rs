@@ -33,9 +33,8 @@ impl Writer {
         })
     }
 
-    /// Adds whole lines; after the end they are dropped. `order` is given up once they have their place. False
-    /// if the queue is as long as no well-behaved agent lets it become.
-    pub(super) fn push(&self, lines: Vec<Vec<u8>>, order: impl Sized) -> bool {
+    /// Adds whole lines; after the end they are dropped. `order` is given up once they have their place.
+    pub(super) fn push(&self, lines: Vec<Vec<u8>>, order: impl Sized) -> Pushed {
         let mut outbox = lock(&self.outbox);
         drop(order);
         let pushed = outbox.push_all(lines);
@@ -43,13 +42,18 @@ impl Writer {
         if pushed != Pushed::Done {
             self.changed.notify_one();
         }
-        pushed != Pushed::Flood
+        pushed
     }
 
     /// Ends the agent's input when what waits is written.
     pub(super) fn close(&self) {
         lock(&self.outbox).close();
         self.changed.notify_one();
+    }
+
+    /// Ends the agent's input now, where nobody runs the writer.
+    pub(super) fn abandon(&self) {
+        lock(&self.outbox).abandon();
     }
 
     /// Writes what waits, until the end. False if the agent reads no more.
@@ -98,8 +102,8 @@ mod tests {
         let mut got = Vec::new();
         thread::scope(|scope| {
             let running = scope.spawn(|| writer.run(&stopped));
-            assert!(writer.push(vec![sent.clone()], ()));
-            assert!(writer.push(vec![b"end\n".to_vec()], ()));
+            assert_eq!(writer.push(vec![sent.clone()], ()), Pushed::Waits);
+            writer.push(vec![b"end\n".to_vec()], ());
             writer.close();
             cat.stdout.take().unwrap().read_to_end(&mut got).unwrap();
             assert!(running.join().unwrap());
@@ -118,7 +122,7 @@ mod tests {
         let (stop, [stopped]) = stop_pipe::<1>().unwrap();
         thread::scope(|scope| {
             let running = scope.spawn(|| writer.run(&stopped));
-            assert!(writer.push(vec![vec![b'x'; 1 << 20]], ()));
+            assert_eq!(writer.push(vec![vec![b'x'; 1 << 20]], ()), Pushed::Waits);
             drop(stop);
             assert!(running.join().unwrap());
         });
@@ -132,7 +136,7 @@ mod tests {
         let writer = Writer::new(gone.stdin.take().unwrap()).unwrap();
         gone.wait().unwrap();
         let (_stop, [stopped]) = stop_pipe::<1>().unwrap();
-        assert!(writer.push(vec![b"x".to_vec()], ()));
+        assert_eq!(writer.push(vec![b"x".to_vec()], ()), Pushed::Waits);
         assert!(!writer.run(&stopped));
     }
 }

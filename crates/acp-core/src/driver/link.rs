@@ -3,10 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use super::{Core, Wake};
-use crate::connection::{Event, LaneId, Output, TurnId};
+use serde_json::Value;
+
+use super::{Core, Delivered, Wake};
+use crate::connection::{LaneId, Output, PermissionId, RequestKey, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
+use crate::permission::PermissionRequest;
 use crate::process::AgentProcess;
 use crate::protocol::SessionInfo;
 use crate::sync::lock;
@@ -25,12 +28,29 @@ pub(crate) trait Driven: Sized {
     /// When the process was started.
     fn started(&self) -> Instant;
 
-    /// Brings an event to whom it concerns, and asks the host what it is to be asked.
-    fn deliver(self: &Arc<Self>, core: &mut Core<Self::Wake>, event: Event);
+    /// Tells whoever waits for the process or a lane to look again.
+    fn changed(&self);
+
+    /// Asks the host about a permission. A panic of its function is a refusal.
+    fn ask(
+        self: &Arc<Self>,
+        core: &mut Core<Self::Wake>,
+        id: PermissionId,
+        request: PermissionRequest,
+    );
+
+    /// Hands a vendor's request to the host. A panic of its function is an answer of none.
+    fn hand_over(
+        self: &Arc<Self>,
+        core: &mut Core<Self::Wake>,
+        key: RequestKey,
+        method: String,
+        params: Value,
+    );
 
     /// Sends lines to the agent, after all that were sent before. Their place is taken while the engine is
     /// locked, and they are written when it is not.
-    fn send(&self, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core<Self::Wake>>);
+    fn send(self: &Arc<Self>, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core<Self::Wake>>);
 
     /// Asks for a look at the engine at this instant, at the latest.
     fn set_alarm(&self, at: Option<Instant>);
@@ -45,13 +65,25 @@ pub(crate) trait Driven: Sized {
     ///
     /// Neither the agent nor a caller is told before the lock is open: it would start at once, only to wait for
     /// the lock.
+    #[expect(clippy::disallowed_methods, reason = "drivers read the clock")]
     fn pump(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) {
-        let mut lines = Vec::new();
+        let (mut lines, mut has_changed) = (Vec::new(), false);
         let at = loop {
-            match core.connection.poll_output() {
-                Output::Send(line) => lines.push(line),
-                Output::Event(event) => self.deliver(&mut core, event),
+            let event = match core.connection.poll_output() {
+                Output::Send(line) => {
+                    lines.push(line);
+                    continue;
+                }
+                Output::Event(event) => event,
                 Output::Wait(at) => break at,
+            };
+            match core.deliver(event, Instant::now) {
+                Delivered::Done => {}
+                Delivered::Changed => has_changed = true,
+                Delivered::Permission(id, request) => self.ask(&mut core, id, request),
+                Delivered::Request(key, method, params) => {
+                    self.hand_over(&mut core, key, method, params);
+                }
             }
         };
         self.set_alarm(at);
@@ -62,6 +94,9 @@ pub(crate) trait Driven: Sized {
             self.send(lines, core);
         }
         woken.into_iter().for_each(Wake::wake);
+        if has_changed {
+            self.changed();
+        }
     }
 
     /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.

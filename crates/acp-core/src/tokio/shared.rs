@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
-use crate::connection::{Connection, Event, PermissionId, RequestKey};
-use crate::driver::{self, Delivered, Driven, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
+use crate::connection::{Connection, PermissionId, RequestKey};
+use crate::driver::{self, Driven, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
 use crate::error::{ExitInfo, LoadError};
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -87,16 +87,44 @@ impl Driven for Shared {
         self.started
     }
 
-    fn deliver(self: &Arc<Self>, core: &mut Core, event: Event) {
-        match core.deliver(event, Instant::now) {
-            Delivered::Done => {}
-            Delivered::Changed => self.changed.notify_waiters(),
-            Delivered::Permission(id, request) => self.ask(id, request),
-            Delivered::Request(key, method, params) => self.hand_over(key, method, params),
-        }
+    fn changed(&self) {
+        self.changed.notify_waiters();
     }
 
-    fn send(&self, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
+    fn ask(self: &Arc<Self>, _: &mut Core, id: PermissionId, request: PermissionRequest) {
+        let refuse = request.decide(PermissionPolicy::Reject);
+        let decision = self.hooks.decide(&self.runtime, request);
+        let shared = Arc::clone(self);
+        self.wait_for_host(
+            decision.as_ref().map(JoinHandle::abort_handle),
+            async move {
+                let decision = match decision {
+                    Some(decision) => decision.await.unwrap_or(refuse),
+                    None => refuse,
+                };
+                let mut core = lock(&shared.core);
+                core.connection
+                    .answer_permission(id, decision, Instant::now());
+                shared.pump(core);
+            },
+        );
+    }
+
+    fn hand_over(self: &Arc<Self>, _: &mut Core, key: RequestKey, method: String, params: Value) {
+        let answer = self.hooks.answer(&self.runtime, method, params);
+        let shared = Arc::clone(self);
+        self.wait_for_host(answer.as_ref().map(JoinHandle::abort_handle), async move {
+            let result = match answer {
+                Some(answer) => answer.await.ok().flatten(),
+                None => None,
+            };
+            let mut core = lock(&shared.core);
+            core.connection.answer_request(key, result, Instant::now());
+            shared.pump(core);
+        });
+    }
+
+    fn send(self: &Arc<Self>, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
         let mut outbox = lock(&self.outbox);
         drop(core);
         let pushed = outbox.push_all(lines);
@@ -260,41 +288,6 @@ impl Shared {
         for task in lock(&self.tasks).drain(..) {
             task.abort();
         }
-    }
-
-    /// Asks the host about a permission. A panic of its function is a refusal.
-    fn ask(self: &Arc<Self>, id: PermissionId, request: PermissionRequest) {
-        let refuse = request.decide(PermissionPolicy::Reject);
-        let decision = self.hooks.decide(&self.runtime, request);
-        let shared = Arc::clone(self);
-        self.wait_for_host(
-            decision.as_ref().map(JoinHandle::abort_handle),
-            async move {
-                let decision = match decision {
-                    Some(decision) => decision.await.unwrap_or(refuse),
-                    None => refuse,
-                };
-                let mut core = lock(&shared.core);
-                core.connection
-                    .answer_permission(id, decision, Instant::now());
-                shared.pump(core);
-            },
-        );
-    }
-
-    /// Hands a vendor's request to the host. A panic of its function is an answer of none.
-    fn hand_over(self: &Arc<Self>, key: RequestKey, method: String, params: Value) {
-        let answer = self.hooks.answer(&self.runtime, method, params);
-        let shared = Arc::clone(self);
-        self.wait_for_host(answer.as_ref().map(JoinHandle::abort_handle), async move {
-            let result = match answer {
-                Some(answer) => answer.await.ok().flatten(),
-                None => None,
-            };
-            let mut core = lock(&shared.core);
-            core.connection.answer_request(key, result, Instant::now());
-            shared.pump(core);
-        });
     }
 
     /// Waits for a function of the host in a task that ends with the connection, and the function with it as

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::shared::Shared;
-use crate::driver::{Driven, EXIT_WAIT, Flushed, READ_BUFFER, STDERR_WAIT};
+use crate::driver::{Driven, EXIT_WAIT, Flushed, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT};
 use crate::process::AgentProcess;
 use crate::sync::lock;
 
@@ -33,7 +33,7 @@ impl Shared {
     }
 
     pub(super) async fn stderr_loop(self: Arc<Self>, stderr: pipe::Receiver) {
-        let mut buffer = vec![0; READ_BUFFER];
+        let mut buffer = vec![0; STDERR_BUFFER];
         while stderr.readable().await.is_ok() {
             match stderr.try_read(&mut buffer) {
                 Ok(len @ 1..) => lock(&self.core).connection.handle_stderr(&buffer[..len]),
