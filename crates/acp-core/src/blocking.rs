@@ -1,12 +1,12 @@
-//! The blocking driver: the engine, a process, and four named threads, or five.
+//! The blocking driver: the engine, a process, and three named threads, or more.
 //!
 //! | thread | does |
 //! | --- | --- |
-//! | `acp-reader` | reads standard output and hands it to the engine |
-//! | `acp-writer` | writes to standard input what the pipe did not take at once, from the first time on |
-//! | `acp-stderr` | drains standard error |
+//! | `acp-reader` | reads standard output and standard error and hands them to the engine |
 //! | `acp-timer` | calls the engine when something is due |
 //! | `acp-wait` | waits for the exit of the process |
+//! | `acp-writer` | writes to standard input what the pipe did not take at once, from the first time on |
+//! | `acp-stderr` | drains standard error where standard output has ended before |
 //!
 //! All of them end with the model. A host that decides about permissions is called on `acp-permission`, one
 //! thread for each request, and one that answers vendors' requests on `acp-request`; such a thread lasts as
@@ -26,7 +26,7 @@ mod pipe;
 mod turn;
 mod writer;
 
-use std::io;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Child, ChildStderr, ChildStdout};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -199,14 +199,16 @@ impl Shared {
             Box::new(move |shared| shared.wait_for_exit(&waited_for)),
         )
         .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
-        start(
-            "acp-stderr",
-            Box::new(move |shared| shared.stderr_loop(stderr, &stderr_stopped)),
-        )?;
         start("acp-timer", Box::new(|shared| shared.timer_loop()))?;
         start(
             "acp-reader",
-            Box::new(move |shared| shared.read_loop(stdout, &reader_stopped)),
+            Box::new(move |shared| {
+                let rest = shared.read_loop(stdout, stderr, &reader_stopped);
+                if let Some(stderr) = rest {
+                    shared.start_stderr(stderr, stderr_stopped);
+                }
+                shared.output_ended();
+            }),
         )
     }
 
@@ -238,16 +240,80 @@ impl Shared {
         }
     }
 
-    fn read_loop(self: &Arc<Self>, mut stdout: ChildStdout, stopped: &Stopped) {
+    /// Reads until the end of standard output; standard error is handed out if it has not ended.
+    fn read_loop(
+        self: &Arc<Self>,
+        mut stdout: ChildStdout,
+        stderr: ChildStderr,
+        stopped: &Stopped,
+    ) -> Option<ChildStderr> {
         let mut buffer = vec![0; READ_BUFFER];
-        // An error of read(2) on a pipe is as final as its end.
-        while let Ok(len @ 1..) = pipe::read(&mut stdout, stopped, &mut buffer) {
-            let mut core = lock(&self.core);
-            core.connection.handle_bytes(&buffer[..len], Instant::now());
-            self.pump(core);
+        let mut stderr = Some(stderr);
+        loop {
+            // An error of poll(2) or read(2) on a pipe is as final as its end.
+            let Ok(ready) = pipe::wait_readable(&stdout, stderr.as_ref(), stopped) else {
+                return stderr;
+            };
+            if ready.second
+                && let Some(pipe) = &mut stderr
+                && !self.read_stderr(pipe, &mut buffer[..STDERR_BUFFER])
+            {
+                stderr = None;
+            }
+            if ready.first {
+                match stdout.read(&mut buffer) {
+                    Ok(len @ 1..) => {
+                        let mut core = lock(&self.core);
+                        core.connection.handle_bytes(&buffer[..len], Instant::now());
+                        self.pump(core);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Ok(0) | Err(_) => return stderr,
+                }
+            } else if !ready.second {
+                self.stderr_ended();
+                return None;
+            }
         }
-        drop(stdout);
-        self.output_ended();
+    }
+
+    /// Reads what is there of standard error. False at its end.
+    fn read_stderr(&self, stderr: &mut ChildStderr, buffer: &mut [u8]) -> bool {
+        match stderr.read(buffer) {
+            Ok(len @ 1..) => lock(&self.core).connection.handle_stderr(&buffer[..len]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => {
+                self.stderr_ended();
+                return false;
+            }
+        }
+        true
+    }
+
+    fn stderr_ended(&self) {
+        lock(&self.core).stderr_ended = true;
+        self.changed.notify_all();
+    }
+
+    /// Starts the thread that drains what is left of standard error.
+    fn start_stderr(self: &Arc<Self>, mut stderr: ChildStderr, stopped: Stopped) {
+        let shared = Arc::clone(self);
+        let drain = move || {
+            let mut buffer = vec![0; STDERR_BUFFER];
+            while let Ok(len @ 1..) = pipe::read(&mut stderr, &stopped, &mut buffer) {
+                lock(&shared.core).connection.handle_stderr(&buffer[..len]);
+            }
+            shared.stderr_ended();
+        };
+        let mut closing = lock(&self.closing);
+        let thread = thread::Builder::new().name("acp-stderr".to_owned());
+        match thread.spawn(drain) {
+            Ok(thread) => closing.threads.push(thread),
+            Err(_) => {
+                drop(closing);
+                self.stderr_ended();
+            }
+        }
     }
 
     /// The agent will say nothing more: tell every caller how it ended, then end what is left of it.
@@ -280,15 +346,6 @@ impl Shared {
         if self.process.wait(EXIT_WAIT).is_none() {
             self.process.end_now();
         }
-    }
-
-    fn stderr_loop(&self, mut stderr: ChildStderr, stopped: &Stopped) {
-        let mut buffer = vec![0; STDERR_BUFFER];
-        while let Ok(len @ 1..) = pipe::read(&mut stderr, stopped, &mut buffer) {
-            lock(&self.core).connection.handle_stderr(&buffer[..len]);
-        }
-        lock(&self.core).stderr_ended = true;
-        self.changed.notify_all();
     }
 
     fn timer_loop(self: &Arc<Self>) {
