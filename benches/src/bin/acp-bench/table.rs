@@ -11,11 +11,14 @@ use crate::{
 
 const FLOOR: &str = "floor";
 
-/// What can be measured.
+/// What can be measured, with its targets.
 pub fn of_works() -> String {
     let mut text = String::new();
     for work in WORKS {
         let _ = writeln!(text, "{:13} {}", work.name, work.about);
+        for target in work.targets {
+            let _ = writeln!(text, "{:13}   {:9} {target}", "", target.client);
+        }
     }
     text
 }

@@ -1,5 +1,7 @@
 //! What is measured, and what it ought to come to.
 
+use std::fmt;
+
 use acp_bench::order;
 
 use crate::place::Placement::{self, Free, Pinned, Split};
@@ -87,6 +89,22 @@ pub enum Is {
     Seconds,
     /// Crates.
     Crates,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.limit;
+        match self.is {
+            Is::AtMostTimes(other) => write!(f, "≤ {limit:.3} × {other}"),
+            Is::TimesAsFastAs(other) => write!(f, "≥ {limit} × as fast as {other}"),
+            Is::AtMostTimesWork(other) => write!(f, "≤ {limit} × {other}"),
+            Is::PeakMib => write!(f, "≤ {limit} MiB at its peak"),
+            Is::Millis => write!(f, "≤ {limit} ms"),
+            Is::Kib => write!(f, "≤ {limit} KiB a lane"),
+            Is::Seconds => write!(f, "≤ {limit} s"),
+            Is::Crates => write!(f, "≤ {limit} crates"),
+        }
+    }
 }
 
 impl Work {
