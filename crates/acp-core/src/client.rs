@@ -17,7 +17,7 @@ mod store;
 mod tool;
 mod turns;
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
@@ -116,7 +116,7 @@ pub struct InProcessClient<G, S = MemoryStore> {
     side_by_side: NonZeroUsize,
     abort_on_tool_error: bool,
     /// The conversations in which a run goes on.
-    occupied: Mutex<BTreeSet<String>>,
+    occupied: Mutex<HashSet<String>>,
 }
 
 impl<G: Generate> InProcessClient<G> {
@@ -314,12 +314,12 @@ impl<G, S> fmt::Debug for InProcessClient<G, S> {
 
 /// A conversation in which a run goes on, until this is dropped.
 struct Occupied<'a> {
-    all: &'a Mutex<BTreeSet<String>>,
+    all: &'a Mutex<HashSet<String>>,
     conversation: &'a str,
 }
 
 impl<'a> Occupied<'a> {
-    fn new(all: &'a Mutex<BTreeSet<String>>, conversation: &'a str) -> Result<Self, RunError> {
+    fn new(all: &'a Mutex<HashSet<String>>, conversation: &'a str) -> Result<Self, RunError> {
         if lock(all).insert(conversation.to_owned()) {
             Ok(Self { all, conversation })
         } else {

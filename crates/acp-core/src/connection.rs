@@ -16,7 +16,7 @@ mod resume;
 mod state;
 mod turns;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -25,6 +25,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{AgentExited, ExitInfo, GenerateError, LoadError};
+use crate::ids::IdMap;
 use crate::lines::{Line, LineDecoder};
 use crate::permission::PermissionRequest;
 use crate::protocol::{AgentInfo, InitializeRequest, SessionInfo, method};
@@ -150,21 +151,21 @@ pub struct Connection {
     /// The next request id, and the next number for a lane, a turn or a permission.
     next_request: u64,
     next_key: u64,
-    pending: BTreeMap<u64, Call>,
-    lanes: BTreeMap<LaneId, Lane>,
-    lane_of_session: BTreeMap<String, LaneId>,
+    pending: IdMap<u64, Call>,
+    lanes: IdMap<LaneId, Lane>,
+    lane_of_session: HashMap<String, LaneId>,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
     /// Sessions that are being closed, by the number of the request.
-    closing: HashMap<u64, String>,
+    closing: IdMap<u64, String>,
     /// Sessions that were given up and that the agent cannot close, or did not.
     unclosed: usize,
-    turns: BTreeMap<TurnId, Box<Turn>>,
+    turns: IdMap<TurnId, Box<Turn>>,
     login: Login,
     stuck: bool,
     /// What agents say of sessions that they have not announced yet.
     early_updates: VecDeque<(String, Value)>,
-    asked: BTreeMap<u64, Asked>,
+    asked: IdMap<u64, Asked>,
     /// The message of the last line that held nothing else, and the one of the last line that did.
     last_whole: String,
     last_glued: Option<String>,
@@ -198,17 +199,17 @@ impl Connection {
             timers: Timers::default(),
             next_request: 1,
             next_key: 1,
-            pending: BTreeMap::new(),
-            lanes: BTreeMap::new(),
-            lane_of_session: BTreeMap::new(),
+            pending: IdMap::default(),
+            lanes: IdMap::default(),
+            lane_of_session: HashMap::new(),
             given_up: VecDeque::new(),
-            closing: HashMap::new(),
+            closing: IdMap::default(),
             unclosed: 0,
-            turns: BTreeMap::new(),
+            turns: IdMap::default(),
             login: Login::NotTried,
             stuck: false,
             early_updates: VecDeque::new(),
-            asked: BTreeMap::new(),
+            asked: IdMap::default(),
             last_whole: String::new(),
             last_glued: None,
             stderr: Tail::new(STDERR_TAIL),
@@ -406,7 +407,7 @@ impl Connection {
             self.cancel_all_asked(now);
         }
         self.asked.clear();
-        for mut turn in std::mem::take(&mut self.turns).into_values() {
+        while let Some(mut turn) = self.turns.pop_first() {
             let id = turn.id;
             self.hand_out_events(&mut turn);
             // A turn that was answered and only waited for late text has its answer, and one that was
@@ -419,8 +420,9 @@ impl Connection {
             };
             self.event(Event::TurnEnded(id, Box::new(result)));
         }
-        for (&id, lane) in &mut self.lanes {
-            if lane.fail_if_opening() {
+        let lanes: Vec<LaneId> = self.lanes.keys().collect();
+        for id in lanes {
+            if self.lanes.get_mut(&id).is_some_and(Lane::fail_if_opening) {
                 self.output
                     .push_back(Output::Event(Event::LaneFailed(id, error.clone())));
             }

@@ -4,7 +4,6 @@ mod canceller;
 mod link;
 mod outbox;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +13,7 @@ use crate::connection::{
     Connection, ConnectionOptions, Event, LaneId, PermissionId, RequestKey, TurnId,
 };
 use crate::error::{GenerateError, LoadError};
+use crate::ids::IdMap;
 use crate::options::LoadOptions;
 use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::request::GenerateResponse;
@@ -67,10 +67,10 @@ pub(crate) trait Wake {
 /// What a driver's lock is about.
 pub(crate) struct Core<W> {
     pub(crate) connection: Connection,
-    pub(crate) turns: BTreeMap<TurnId, TurnSlot<W>>,
+    pub(crate) turns: IdMap<TurnId, TurnSlot<W>>,
     /// Who is to be told when the engine is drained.
     woken: Vec<W>,
-    pub(crate) lanes: BTreeMap<LaneId, Result<(), LoadError>>,
+    pub(crate) lanes: IdMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
     pub(crate) stdout_ended: bool,
@@ -116,9 +116,9 @@ impl<W: Wake> Core<W> {
     pub(crate) fn new(connection: Connection) -> Self {
         Self {
             connection,
-            turns: BTreeMap::new(),
+            turns: IdMap::default(),
             woken: Vec::new(),
-            lanes: BTreeMap::new(),
+            lanes: IdMap::default(),
             initialized: None,
             stdout_ended: false,
             stderr_ended: false,

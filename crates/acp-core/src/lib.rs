@@ -205,6 +205,7 @@ compile_error!("acp-core needs process groups and signals, so it runs on Unix on
 
 // In reading order. The engine:
 mod connection;
+mod ids;
 mod lines;
 mod mcp;
 mod message;

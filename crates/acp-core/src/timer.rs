@@ -3,10 +3,11 @@
 //! Nothing here reads time. The connection says when something is due, the driver asks for the next
 //! instant and comes back with a `now`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::connection::{LaneId, TurnId};
+use crate::ids::{Id, IdMap};
 
 /// Everything the engine waits for with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,20 +36,42 @@ pub(crate) enum Timer {
     Asked(u64),
 }
 
+impl Id for Timer {
+    fn number(self) -> u64 {
+        let (kind, number) = match self {
+            Self::Initialize => (0, 0),
+            Self::OpenSession(LaneId(lane)) => (1, lane),
+            Self::Replay(LaneId(lane)) => (2, lane),
+            Self::CloseSession(request) => (3, request),
+            Self::Pause(LaneId(lane)) => (4, lane),
+            Self::Idle(TurnId(turn)) => (5, turn),
+            Self::Deadline(TurnId(turn)) => (6, turn),
+            Self::CancelAgain(TurnId(turn)) => (7, turn),
+            Self::CancelGrace(TurnId(turn)) => (8, turn),
+            Self::Settle(TurnId(turn)) => (9, turn),
+            Self::Asked(key) => (10, key),
+        };
+        // Few enough kinds for the numbers' last four bits.
+        number << 4 | kind
+    }
+}
+
 /// The table. Each timer is set at most once.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    due: BTreeMap<Timer, Instant>,
-    order: BTreeSet<(Instant, Timer)>,
+    due: IdMap<Timer, Instant>,
+    /// The soonest first.
+    order: VecDeque<(Instant, Timer)>,
 }
 
 impl Timers {
     /// Sets a timer, or moves it.
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         if let Some(before) = self.due.insert(timer, at) {
-            self.order.remove(&(before, timer));
+            self.take_out(before, timer);
         }
-        self.order.insert((at, timer));
+        let place = self.order.partition_point(|other| *other < (at, timer));
+        self.order.insert(place, (at, timer));
     }
 
     /// Sets a timer unless the limit is off or lies beyond what the clock can say.
@@ -66,7 +89,13 @@ impl Timers {
     /// Takes a timer back; no matter if it was not set.
     pub(crate) fn stop(&mut self, timer: Timer) {
         if let Some(at) = self.due.remove(&timer) {
-            self.order.remove(&(at, timer));
+            self.take_out(at, timer);
+        }
+    }
+
+    fn take_out(&mut self, at: Instant, timer: Timer) {
+        if let Ok(place) = self.order.binary_search(&(at, timer)) {
+            self.order.remove(place);
         }
     }
 
@@ -78,12 +107,12 @@ impl Timers {
 
     /// When the next one is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.order.first().map(|&(at, _)| at)
+        self.order.front().map(|&(at, _)| at)
     }
 
     /// Takes the next one that is due by `now`.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Timer> {
-        let &(at, timer) = self.order.first()?;
+        let &(at, timer) = self.order.front()?;
         if at > now {
             return None;
         }

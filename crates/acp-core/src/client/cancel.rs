@@ -1,12 +1,12 @@
 //! A cancel that many can see and anybody can give.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use crate::ids::IdMap;
 use crate::sync::{lock, wait_at_most};
 
 /// Cancels a run, from any thread: the agent's turn if one is going on, and the tools as far as they look.
@@ -34,7 +34,7 @@ struct Inner {
 struct State {
     cancelled: bool,
     /// What is still to be called, in the order in which it was registered.
-    callbacks: BTreeMap<u64, Box<dyn FnOnce() + Send>>,
+    callbacks: IdMap<u64, Box<dyn FnOnce() + Send>>,
     next_key: u64,
 }
 
@@ -50,14 +50,14 @@ impl CancelToken {
     ///
     /// With the first panic of a registered function, after all of them were called.
     pub fn cancel(&self) {
-        let callbacks = {
+        let mut callbacks = {
             let mut state = lock(&self.0.state);
             state.cancelled = true;
             std::mem::take(&mut state.callbacks)
         };
         self.0.cancelled.notify_all();
         let mut panicked: Option<Box<dyn Any + Send>> = None;
-        for callback in callbacks.into_values() {
+        while let Some(callback) = callbacks.pop_first() {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(callback)) {
                 panicked.get_or_insert(panic);
             }

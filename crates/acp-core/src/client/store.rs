@@ -1,6 +1,6 @@
 //! Where conversations are kept.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +47,7 @@ pub trait ConversationStore {
 /// Keeps conversations in memory, as long as it lives. It never fails, so `let Ok(messages) = …` reads it.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    conversations: Mutex<BTreeMap<String, Vec<Message>>>,
+    conversations: Mutex<HashMap<String, Vec<Message>>>,
 }
 
 impl MemoryStore {

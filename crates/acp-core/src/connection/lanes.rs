@@ -175,7 +175,7 @@ impl Connection {
                 *call = Call::AbandonedSession;
             }
         }
-        self.pending.retain(|_, call| match *call {
+        self.pending.retain(|call| match *call {
             Call::OldSession(lane) | Call::SetMode(lane) | Call::SetConfigOption(lane, _) => {
                 lane != id
             }
@@ -303,7 +303,7 @@ impl Connection {
             .lanes
             .iter()
             .filter(|(_, lane)| matches!(lane.state, LaneState::Waiting))
-            .map(|(&id, _)| id)
+            .map(|(id, _)| id)
             .collect();
         for id in waiting {
             self.open_session(id, true, now);

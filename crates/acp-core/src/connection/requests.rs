@@ -169,7 +169,7 @@ impl Connection {
     /// Answers whatever the host was asked, because the connection is ending.
     pub(super) fn cancel_all_asked(&mut self, now: Instant) {
         self.cancel_permissions(|_| true, now);
-        let keys: Vec<u64> = self.asked.keys().copied().collect();
+        let keys: Vec<u64> = self.asked.keys().collect();
         for key in keys {
             self.answer_request(RequestKey(key), None, now);
         }
@@ -199,7 +199,7 @@ impl Connection {
             .asked
             .iter()
             .filter(|(_, asked)| matches!(asked, Asked::Permission(_, request) if of(request)))
-            .map(|(&key, _)| key)
+            .map(|(key, _)| key)
             .collect();
         for key in keys {
             self.answer_permission(PermissionId(key), PermissionDecision::Cancelled, now);

@@ -257,7 +257,7 @@ impl Connection {
         {
             lane.give_up_session();
         }
-        self.pending.retain(|_, call| *call != Call::Prompt(id));
+        self.pending.retain(|call| *call != Call::Prompt(id));
         self.end_turn(id, now);
     }
 

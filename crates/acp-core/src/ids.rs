@@ -1,0 +1,184 @@
+//! A map for keys that are numbers handed out one after the other.
+
+use std::collections::VecDeque;
+
+use crate::connection::{LaneId, TurnId};
+
+/// A key of an [`IdMap`].
+pub(crate) trait Id: Copy {
+    /// What tells this key from all others of its map, and gives it its place among them.
+    fn number(self) -> u64;
+}
+
+impl Id for u64 {
+    fn number(self) -> u64 {
+        self
+    }
+}
+
+impl Id for LaneId {
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl Id for TurnId {
+    fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// A map in the order of its keys. New keys are mostly greater than all others, and entries mostly leave from the
+/// front, so that a queue keeps the order; any key may come and go all the same.
+///
+/// What keeps the order is one piece of code for whatever the map holds. A `BTreeMap` for each of the engine's
+/// tables was a third of all that the compiler had to translate.
+#[derive(Debug)]
+pub(crate) struct IdMap<K, V> {
+    order: Order,
+    slots: Vec<Option<(K, V)>>,
+}
+
+impl<K, V> Default for IdMap<K, V> {
+    fn default() -> Self {
+        Self {
+            order: Order::default(),
+            slots: Vec::new(),
+        }
+    }
+}
+
+impl<K: Id, V> IdMap<K, V> {
+    pub(crate) fn len(&self) -> usize {
+        self.order.sorted.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        let slot = self.order.slot(key.number())?;
+        self.slots[slot].as_ref().map(|(_, value)| value)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        let slot = self.order.slot(key.number())?;
+        self.slots[slot].as_mut().map(|(_, value)| value)
+    }
+
+    /// Puts something under a key, and hands out what was there.
+    pub(crate) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let slot = self.order.insert(key.number());
+        if slot == self.slots.len() {
+            self.slots.push(None);
+        }
+        let before = self.slots[slot].replace((key, value));
+        before.map(|(_, value)| value)
+    }
+
+    pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
+        let slot = self.order.remove(key.number())?;
+        let removed = self.slots[slot].take();
+        if self.is_empty() && slot >= KEPT {
+            self.clear();
+        }
+        removed.map(|(_, value)| value)
+    }
+
+    /// Takes out what has the least key.
+    pub(crate) fn pop_first(&mut self) -> Option<V> {
+        let first = self.keys().next()?;
+        self.remove(&first)
+    }
+
+    /// Keeps what meets the condition.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&V) -> bool) {
+        let gone = |(key, value)| (!keep(value)).then_some(key);
+        let gone: Vec<K> = self.iter().filter_map(gone).collect();
+        for key in gone {
+            self.remove(&key);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// All keys, the least first.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = K> {
+        self.iter().map(|(key, _)| key)
+    }
+
+    /// What is kept, in the order of the keys.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.iter().map(|(_, value)| value)
+    }
+
+    /// What is kept, in no order.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        let taken = self.slots.iter_mut().flatten();
+        taken.map(|(_, value)| value)
+    }
+
+    /// All entries, the one with the least key first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        let slots = self.order.sorted.iter();
+        slots.filter_map(|&(_, slot)| {
+            let (key, value) = self.slots[slot as usize].as_ref()?;
+            Some((*key, value))
+        })
+    }
+}
+
+/// A map that becomes empty gives back the room for more than this many entries.
+const KEPT: usize = 64;
+
+/// Which slot belongs to which number.
+#[derive(Debug, Default)]
+struct Order {
+    /// Numbers with their slots, the least first.
+    sorted: VecDeque<(u64, u32)>,
+    /// Slots that are free again.
+    free: Vec<u32>,
+}
+
+impl Order {
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        // The only entry, or the next one in a queue.
+        match self.sorted.front() {
+            Some(&(first, _)) if first == number => Ok(0),
+            Some(_) => self
+                .sorted
+                .binary_search_by_key(&number, |&(other, _)| other),
+            None => Err(0),
+        }
+    }
+
+    fn slot(&self, number: u64) -> Option<usize> {
+        let at = self.find(number).ok()?;
+        Some(self.sorted[at].1 as usize)
+    }
+
+    /// The slot of a number that is new or not.
+    fn insert(&mut self, number: u64) -> usize {
+        match self.find(number) {
+            Ok(at) => self.sorted[at].1 as usize,
+            Err(at) => {
+                // Every slot is taken or free: where none is free, as many are taken as there are.
+                let next = || u32::try_from(self.sorted.len()).unwrap_or(u32::MAX);
+                let slot = self.free.pop().unwrap_or_else(next);
+                self.sorted.insert(at, (number, slot));
+                slot as usize
+            }
+        }
+    }
+
+    /// The slot that is free now.
+    fn remove(&mut self, number: u64) -> Option<usize> {
+        let at = self.find(number).ok()?;
+        let (_, slot) = self.sorted.remove(at)?;
+        self.free.push(slot);
+        Some(slot as usize)
+    }
+}
