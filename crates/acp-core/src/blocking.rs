@@ -1,9 +1,8 @@
-//! The blocking driver: the engine, a process, and three named threads, or more.
+//! The blocking driver: the engine, a process, and two named threads, or more.
 //!
 //! | thread | does |
 //! | --- | --- |
-//! | `acp-reader` | reads standard output and standard error and hands them to the engine |
-//! | `acp-timer` | calls the engine when something is due |
+//! | `acp-reader` | reads standard output and standard error, and calls the engine when something is due |
 //! | `acp-wait` | waits for the exit of the process |
 //! | `acp-writer` | writes to standard input what the pipe did not take at once, from the first time on |
 //! | `acp-stderr` | drains standard error where standard output has ended before |
@@ -51,7 +50,7 @@ use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::process::{AgentProcess, Spawned};
 use crate::sync::{lock, wait_until};
 use alarm::Alarm;
-use pipe::{Stop, Stopped, stop_pipe};
+use pipe::{Bell, Stop, Stopped, Woken};
 use writer::Writer;
 
 /// What the model, its lanes, its turns and its threads share.
@@ -84,36 +83,18 @@ impl Wake for Arc<Condvar> {
     }
 }
 
-/// What is needed to end the threads.
+/// What is needed to end the threads, besides the alarm.
 struct Closing {
     threads: Vec<JoinHandle<()>>,
-    stop_writer: Option<Stop>,
-    /// Until the writer is started, or will not be.
-    writer_stopped: Option<Stopped>,
-    stop_readers: Option<Stop>,
+    writer: WriterThread,
 }
 
-/// What ends the threads' waits, made before there is a process that would need them.
-struct Stops {
-    stop_writer: Stop,
-    writer_stopped: Stopped,
-    stop_readers: Stop,
-    reader_stopped: Stopped,
-    stderr_stopped: Stopped,
-}
-
-impl Stops {
-    fn new() -> io::Result<Self> {
-        let (stop_writer, [writer_stopped]) = stop_pipe::<1>()?;
-        let (stop_readers, [reader_stopped, stderr_stopped]) = stop_pipe::<2>()?;
-        Ok(Self {
-            stop_writer,
-            writer_stopped,
-            stop_readers,
-            reader_stopped,
-            stderr_stopped,
-        })
-    }
+/// The thread that waits for a pipe that is full. Most agents never need it.
+enum WriterThread {
+    NotNeeded,
+    Runs(#[expect(dead_code, reason = "held for its drop")] Stop),
+    /// There will be none.
+    Never,
 }
 
 impl Shared {
@@ -126,7 +107,7 @@ impl Shared {
             reason: format!("this process cannot serve it: {error}"),
             source: Arc::new(error),
         };
-        let stops = Stops::new().map_err(out_of)?;
+        let (alarm, bell) = Alarm::new().map_err(out_of)?;
         let started = Instant::now();
         let Spawned {
             process,
@@ -147,21 +128,20 @@ impl Shared {
             core: Mutex::new(Core::new(Connection::new(connection_options, started))),
             changed: Condvar::new(),
             writer,
-            alarm: Alarm::default(),
+            alarm,
             process,
             hooks: options.hooks.clone(),
             closing: Mutex::new(Closing {
                 threads: Vec::new(),
-                stop_writer: None,
-                writer_stopped: None,
-                stop_readers: None,
+                writer: WriterThread::NotNeeded,
             }),
         });
-        if let Err(error) = shared.start_threads(child, stdout, stderr, stops) {
+        // The agent has something to do while we start the threads.
+        shared.pump(lock(&shared.core));
+        if let Err(error) = shared.start_threads(child, stdout, stderr, bell) {
             shared.close();
             return Err(out_of(error));
         }
-        shared.pump(lock(&shared.core));
         Ok(shared)
     }
 
@@ -170,25 +150,11 @@ impl Shared {
         child: Child,
         stdout: ChildStdout,
         stderr: ChildStderr,
-        stops: Stops,
+        bell: Bell,
     ) -> io::Result<()> {
-        let Stops {
-            stop_writer,
-            writer_stopped,
-            stop_readers,
-            reader_stopped,
-            stderr_stopped,
-        } = stops;
         let mut closing = lock(&self.closing);
-        closing.stop_writer = Some(stop_writer);
-        closing.writer_stopped = Some(writer_stopped);
-        closing.stop_readers = Some(stop_readers);
-        let mut start = |name: &str, body: ThreadBody| {
-            let shared = Arc::clone(self);
-            let thread = thread::Builder::new()
-                .name(name.to_owned())
-                .spawn(move || body(&shared))?;
-            closing.threads.push(thread);
+        let mut start = |name, body| {
+            closing.threads.push(self.on_thread(name, body)?);
             io::Result::Ok(())
         };
         // First of all, because only what is waited for can be ended.
@@ -199,44 +165,42 @@ impl Shared {
             Box::new(move |shared| shared.wait_for_exit(&waited_for)),
         )
         .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
-        start("acp-timer", Box::new(|shared| shared.timer_loop()))?;
         start(
             "acp-reader",
             Box::new(move |shared| {
-                let rest = shared.read_loop(stdout, stderr, &reader_stopped);
+                let rest = shared.read_loop(stdout, stderr, &bell);
+                shared.alarm.mute();
                 if let Some(stderr) = rest {
-                    shared.start_stderr(stderr, stderr_stopped);
+                    shared.start_stderr(stderr, bell.into());
                 }
                 shared.output_ended();
             }),
         )
     }
 
-    /// Runs a function of the host, which may take its time. False if the system has no thread for it.
-    fn on_thread(
-        self: &Arc<Self>,
-        name: &str,
-        body: impl FnOnce(&Arc<Self>) + Send + 'static,
-    ) -> bool {
+    fn on_thread(self: &Arc<Self>, name: &str, body: ThreadBody) -> io::Result<JoinHandle<()>> {
         let shared = Arc::clone(self);
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || body(&shared))
-            .is_ok()
+        let thread = thread::Builder::new().name(name.to_owned());
+        thread.spawn(move || body(&shared))
     }
 
-    /// Starts the thread that waits for the pipe, unless it runs. Most agents never need it.
+    /// Starts the thread that waits for the pipe, unless it runs.
     fn start_writer(self: &Arc<Self>) {
         let mut closing = lock(&self.closing);
-        let Some(stopped) = closing.writer_stopped.take() else {
+        if !matches!(closing.writer, WriterThread::NotNeeded) {
             return;
-        };
-        let shared = Arc::clone(self);
-        let thread = thread::Builder::new().name("acp-writer".to_owned());
-        match thread.spawn(move || shared.write_loop(&stopped)) {
-            Ok(thread) => closing.threads.push(thread),
+        }
+        let started = pipe::stop_pipe().and_then(|(stop, stopped)| {
+            let run: ThreadBody = Box::new(move |shared| shared.write_loop(&stopped));
+            Ok((stop, self.on_thread("acp-writer", run)?))
+        });
+        if let Ok((stop, thread)) = started {
+            closing.writer = WriterThread::Runs(stop);
+            closing.threads.push(thread);
+        } else {
+            closing.writer = WriterThread::Never;
             // What waits will never be read. The end of the process tells every caller.
-            Err(_) => self.process.kill(),
+            self.process.kill();
         }
     }
 
@@ -245,34 +209,56 @@ impl Shared {
         self: &Arc<Self>,
         mut stdout: ChildStdout,
         stderr: ChildStderr,
-        stopped: &Stopped,
+        bell: &Bell,
     ) -> Option<ChildStderr> {
         let mut buffer = vec![0; READ_BUFFER];
         let mut stderr = Some(stderr);
+        let mut now = Instant::now();
         loop {
+            let left = self.alarm.left(now);
+            if left.is_some_and(|left| left.is_zero()) {
+                let mut core = lock(&self.core);
+                core.connection.handle_timeout(now);
+                self.pump(core);
+                continue;
+            }
             // An error of poll(2) or read(2) on a pipe is as final as its end.
-            let Ok(ready) = pipe::wait_readable(&stdout, stderr.as_ref(), stopped) else {
+            let Ok(woken) = pipe::wait_readable(&stdout, stderr.as_ref(), bell, left) else {
                 return stderr;
             };
-            if ready.second
+            let (output, errors) = match woken {
+                Woken::Readable { first, second } => (first, second),
+                Woken::Bell => {
+                    self.alarm.heard(bell);
+                    (false, false)
+                }
+                Woken::Nothing => (false, false),
+                Woken::Stopped => {
+                    self.stderr_ended();
+                    return None;
+                }
+            };
+            if errors
                 && let Some(pipe) = &mut stderr
                 && !self.read_stderr(pipe, &mut buffer[..STDERR_BUFFER])
             {
                 stderr = None;
             }
-            if ready.first {
-                match stdout.read(&mut buffer) {
-                    Ok(len @ 1..) => {
-                        let mut core = lock(&self.core);
-                        core.connection.handle_bytes(&buffer[..len], Instant::now());
-                        self.pump(core);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Ok(0) | Err(_) => return stderr,
+            let read = if output {
+                stdout.read(&mut buffer)
+            } else {
+                Ok(0)
+            };
+            now = Instant::now();
+            match read {
+                Ok(len @ 1..) => {
+                    let mut core = lock(&self.core);
+                    core.connection.handle_bytes(&buffer[..len], now);
+                    self.pump(core);
                 }
-            } else if !ready.second {
-                self.stderr_ended();
-                return None;
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) if !output => {}
+                Ok(0) | Err(_) => return stderr,
             }
         }
     }
@@ -297,17 +283,15 @@ impl Shared {
 
     /// Starts the thread that drains what is left of standard error.
     fn start_stderr(self: &Arc<Self>, mut stderr: ChildStderr, stopped: Stopped) {
-        let shared = Arc::clone(self);
-        let drain = move || {
+        let drain: ThreadBody = Box::new(move |shared| {
             let mut buffer = vec![0; STDERR_BUFFER];
             while let Ok(len @ 1..) = pipe::read(&mut stderr, &stopped, &mut buffer) {
                 lock(&shared.core).connection.handle_stderr(&buffer[..len]);
             }
             shared.stderr_ended();
-        };
+        });
         let mut closing = lock(&self.closing);
-        let thread = thread::Builder::new().name("acp-stderr".to_owned());
-        match thread.spawn(drain) {
+        match self.on_thread("acp-stderr", drain) {
             Ok(thread) => closing.threads.push(thread),
             Err(_) => {
                 drop(closing);
@@ -348,14 +332,6 @@ impl Shared {
         }
     }
 
-    fn timer_loop(self: &Arc<Self>) {
-        while self.alarm.wait() {
-            let mut core = lock(&self.core);
-            core.connection.handle_timeout(Instant::now());
-            self.pump(core);
-        }
-    }
-
     /// Waits for the process to exit. Something that it started may then still hold its output open, and
     /// without this every caller would wait for that.
     fn wait_for_exit(&self, child: &Mutex<Child>) {
@@ -367,7 +343,7 @@ impl Shared {
         drop(core);
         if !ended {
             self.process.end_now();
-            lock(&self.closing).stop_readers = None;
+            self.alarm.stop();
         }
     }
 
@@ -381,14 +357,11 @@ impl Shared {
         }
         // The writer drops the agent's input, whether it waits for a line or for the agent to read.
         self.writer.close();
-        let has_writer = {
-            let mut closing = lock(&self.closing);
-            closing.stop_writer = None;
-            closing.writer_stopped.take().is_none()
-        };
-        if !has_writer {
+        let writer = std::mem::replace(&mut lock(&self.closing).writer, WriterThread::Never);
+        if !matches!(writer, WriterThread::Runs(_)) {
             self.writer.abandon();
         }
+        drop(writer);
         let gone = self.process.end();
         // What it wrote last is still in the pipes. They end with it, unless something that escaped holds
         // them open.
@@ -396,11 +369,7 @@ impl Shared {
         let ended = |core: &mut Core| core.stdout_ended && core.stderr_ended;
         drop(wait_until(&self.changed, lock(&self.core), deadline, ended));
         self.alarm.stop();
-        let threads = {
-            let mut closing = lock(&self.closing);
-            closing.stop_readers = None;
-            std::mem::take(&mut closing.threads)
-        };
+        let threads = std::mem::take(&mut lock(&self.closing).threads);
         for thread in threads {
             // A process that survives SIGKILL would hold its waiting thread, and us with it.
             if gone && thread.thread().id() != thread::current().id() {
@@ -434,13 +403,14 @@ impl Driven for Shared {
         let refuse = request.decide(PermissionPolicy::Reject);
         let started = self.hooks.permission.clone().is_some_and(|decide| {
             let refuse = refuse.clone();
-            self.on_thread("acp-permission", move |shared| {
+            let ask: ThreadBody = Box::new(move |shared| {
                 let decision = catch_unwind(AssertUnwindSafe(|| decide(&request)));
                 let mut core = lock(&shared.core);
                 core.connection
                     .answer_permission(id, decision.unwrap_or(refuse), Instant::now());
                 shared.pump(core);
-            })
+            });
+            self.on_thread("acp-permission", ask).is_ok()
         });
         if !started {
             core.connection
@@ -456,13 +426,14 @@ impl Driven for Shared {
         params: Value,
     ) {
         let started = self.hooks.request.clone().is_some_and(|answer| {
-            self.on_thread("acp-request", move |shared| {
+            let hand_over: ThreadBody = Box::new(move |shared| {
                 let result = catch_unwind(AssertUnwindSafe(|| answer(&method, &params)));
                 let mut core = lock(&shared.core);
                 let result = result.ok().flatten();
                 core.connection.answer_request(key, result, Instant::now());
                 shared.pump(core);
-            })
+            });
+            self.on_thread("acp-request", hand_over).is_ok()
         });
         if !started {
             core.connection.answer_request(key, None, Instant::now());

@@ -448,13 +448,15 @@ impl Connection {
 
     /// Shows one line of the wire to whoever listens to the target `acp_core::wire`.
     fn trace(&self, direction: &'static str, line: &[u8]) {
-        if tracing::enabled!(target: "acp_core::wire", tracing::Level::TRACE) {
-            let line = String::from_utf8_lossy(line);
-            let line = self.options.secrets.mask_line(line.trim_end());
-            let show = || tracing::trace!(target: "acp_core::wire", direction, line = &*line);
-            // A subscriber that panics has had its say; no turn is to end of it.
-            let _shown = catch_unwind(AssertUnwindSafe(show));
-        }
+        let show = || {
+            if tracing::enabled!(target: "acp_core::wire", tracing::Level::TRACE) {
+                let line = String::from_utf8_lossy(line);
+                let line = self.options.secrets.mask_line(line.trim_end());
+                tracing::trace!(target: "acp_core::wire", direction, line = &*line);
+            }
+        };
+        // A subscriber that panics has had its say; no turn is to end of it.
+        let _shown = catch_unwind(AssertUnwindSafe(show));
     }
 
     /// Hands out what a turn that ends has left.

@@ -80,7 +80,7 @@ impl<K: Id, V> IdMap<K, V> {
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let slot = self.order.remove(key.number())?;
         let removed = self.slots[slot].take();
-        if self.is_empty() && slot >= KEPT {
+        if self.is_empty() && self.slots.len() > KEPT {
             self.clear();
         }
         removed.map(|(_, value)| value)
@@ -180,5 +180,108 @@ impl Order {
         let (_, slot) = self.sorted.remove(at)?;
         self.free.push(slot);
         Some(slot as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        /// A key greater than all that were.
+        InsertNext,
+        Insert(u64),
+        Remove(u64),
+        PopFirst,
+        Change(u64),
+        ChangeAll,
+        KeepEven,
+        Clear,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let key = 0..200u64;
+        let step = prop_oneof![
+            8 => Just(Step::InsertNext),
+            2 => key.clone().prop_map(Step::Insert),
+            6 => key.clone().prop_map(Step::Remove),
+            3 => Just(Step::PopFirst),
+            2 => key.prop_map(Step::Change),
+            1 => Just(Step::ChangeAll),
+            1 => Just(Step::KeepEven),
+            1 => Just(Step::Clear),
+        ];
+        prop::collection::vec(step, 0..400)
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_an_ordered_map(steps in steps()) {
+            let (mut map, mut model) = (IdMap::<u64, u32>::default(), BTreeMap::<u64, u32>::new());
+            let mut next = 0;
+            for (value, step) in (0..).zip(steps) {
+                match step {
+                    Step::InsertNext => {
+                        prop_assert_eq!(map.insert(next, value), model.insert(next, value));
+                        next += 1;
+                    }
+                    Step::Insert(key) => {
+                        prop_assert_eq!(map.insert(key, value), model.insert(key, value));
+                        next = next.max(key + 1);
+                    }
+                    Step::Remove(key) => prop_assert_eq!(map.remove(&key), model.remove(&key)),
+                    Step::PopFirst => {
+                        let first = model.pop_first().map(|(_, value)| value);
+                        prop_assert_eq!(map.pop_first(), first);
+                    }
+                    Step::Change(key) => {
+                        let (changed, same) = (map.get_mut(&key), model.get_mut(&key));
+                        prop_assert_eq!(&changed, &same);
+                        changed.into_iter().chain(same).for_each(|kept| *kept = value);
+                    }
+                    Step::ChangeAll => {
+                        let all = map.values_mut().chain(model.values_mut());
+                        all.for_each(|kept| *kept = kept.wrapping_mul(3));
+                    }
+                    Step::KeepEven => {
+                        map.retain(|kept| kept % 2 == 0);
+                        model.retain(|_, kept| *kept % 2 == 0);
+                    }
+                    Step::Clear => (map.clear(), model.clear()).0,
+                }
+                let all: Vec<_> = map.iter().map(|(key, kept)| (key, *kept)).collect();
+                let same: Vec<_> = model.iter().map(|(key, kept)| (*key, *kept)).collect();
+                prop_assert_eq!(all, same);
+                prop_assert_eq!(map.len(), model.len());
+                prop_assert!(map.slots.len() <= map.len() + map.order.free.len());
+                for key in 0..200 {
+                    prop_assert_eq!(map.get(&key), model.get(&key));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn room_is_used_again_and_given_back() {
+        let mut map = IdMap::default();
+        for key in 0..100_000u64 {
+            map.insert(key, key);
+            if key >= 3 {
+                assert_eq!(map.remove(&(key - 3)), Some(key - 3));
+            }
+        }
+        assert_eq!(map.slots.len(), 4);
+        for key in 0..10_000 {
+            map.insert(key, key);
+        }
+        map.retain(|_| false);
+        assert!(
+            map.is_empty() && map.slots.len() <= KEPT,
+            "{}",
+            map.slots.len()
+        );
     }
 }

@@ -134,6 +134,18 @@ impl AgentProcess {
         self.pid.as_raw().unsigned_abs()
     }
 
+    /// How long it may take to exit by itself once its input has ended.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn eof_grace(&self) -> Duration {
+        self.eof_grace
+    }
+
+    /// Whether it is known that nothing of its group is left.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
     /// How it ended, once it has.
     pub(crate) fn exit(&self) -> Option<ExitInfo> {
         lock(&self.exit.info).clone()

@@ -1,64 +1,145 @@
-//! The engine's next instant, and the thread that keeps it.
+//! The engine's next instant, which the reader keeps while it waits for its pipes.
 
-use std::sync::{Condvar, Mutex};
-use std::time::Instant;
+use std::io::{self, PipeWriter, Write};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-use crate::sync::{lock, wait, wait_until};
+use super::pipe::{Bell, bell};
+use crate::sync::lock;
 
-/// When the timer thread is to look at the engine.
-#[derive(Debug, Default)]
+/// When the reader is to look at the engine, and what wakes it where that is sooner than it knows.
+#[derive(Debug)]
 pub(super) struct Alarm {
     state: Mutex<State>,
-    changed: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     at: Option<Instant>,
-    stopped: bool,
+    sound: Sound,
+    /// The readers end with it.
+    bell: Option<PipeWriter>,
+}
+
+/// What it takes to tell the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sound {
+    /// Nothing: it asks before it waits, or does not wait any more.
+    Needless,
+    /// It waits.
+    Needed,
+    /// It has been rung for, and has not heard it yet.
+    Rung,
 }
 
 impl Alarm {
+    /// Has to be made before there is a process that would need it.
+    pub(super) fn new() -> io::Result<(Self, Bell)> {
+        let (writer, bell) = bell()?;
+        let state = State {
+            at: None,
+            sound: Sound::Needless,
+            bell: Some(writer),
+        };
+        let state = Mutex::new(state);
+        Ok((Self { state }, bell))
+    }
+
     /// Asks for a look at this instant, at the latest.
     ///
-    /// An alarm that is set for earlier stays: the thread then looks once too often, which is cheaper
-    /// than to wake it in every turn to be told of a later one.
+    /// An alarm that is set for earlier stays: the reader then looks once too often, which is cheaper than to wake
+    /// it in every turn to be told of a later one.
     pub(super) fn set(&self, at: Option<Instant>) {
         let Some(at) = at else {
             return;
         };
         let mut state = lock(&self.state);
-        if state.at.is_none_or(|set| at < set) {
-            state.at = Some(at);
-            self.changed.notify_one();
+        if state.at.is_some_and(|set| set <= at) {
+            return;
+        }
+        state.at = Some(at);
+        if state.sound == Sound::Needed {
+            state.sound = Sound::Rung;
+            // One byte at a time, which a pipe takes without waiting. Without the reader nobody needs it.
+            let _heard = state.bell.as_mut().map(|bell| bell.write(&[0]));
         }
     }
 
-    /// Ends [`Alarm::wait`].
-    pub(super) fn stop(&self) {
-        lock(&self.state).stopped = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits for the instant; false once stopped.
-    pub(super) fn wait(&self) -> bool {
+    /// How long the reader may wait from now on. Where it may not wait at all the alarm is off.
+    pub(super) fn left(&self, now: Instant) -> Option<Duration> {
         let mut state = lock(&self.state);
-        loop {
-            if state.stopped {
-                return false;
-            }
-            let Some(at) = state.at else {
-                state = wait(&self.changed, state);
-                continue;
-            };
-            let (guard, earlier) = wait_until(&self.changed, state, at, |state| {
-                state.stopped || state.at.is_none_or(|set| set < at)
-            });
-            state = guard;
-            if !earlier {
-                state.at = None;
-                return true;
-            }
+        if state.sound == Sound::Needless {
+            state.sound = Sound::Needed;
         }
+        let left = state.at?.saturating_duration_since(now);
+        if left.is_zero() {
+            state.at = None;
+        }
+        Some(left)
+    }
+
+    /// The reader has heard the bell.
+    pub(super) fn heard(&self, bell: &Bell) {
+        let mut state = lock(&self.state);
+        bell.take();
+        state.sound = Sound::Needless;
+    }
+
+    /// The reader waits no more.
+    pub(super) fn mute(&self) {
+        lock(&self.state).sound = Sound::Rung;
+    }
+
+    /// Ends the reader, and whatever else waits on its bell.
+    pub(super) fn stop(&self) {
+        lock(&self.state).bell = None;
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests need a clock and a thread of their own"
+)]
+mod tests {
+    use super::super::pipe::{Woken, wait_readable};
+    use super::*;
+    use std::io::PipeReader;
+    use std::thread;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn an_earlier_alarm_wakes_who_waits_for_a_later_one() {
+        let (alarm, bell) = Alarm::new().unwrap();
+        let (silent, _writer) = io::pipe().unwrap();
+        let now = Instant::now();
+        let wait = |limit| {
+            let woken = wait_readable(&silent, None::<&PipeReader>, &bell, limit).unwrap();
+            if woken == Woken::Bell {
+                alarm.heard(&bell);
+            }
+            woken
+        };
+        alarm.set(Some(now + 3600 * SECOND));
+        assert_eq!(alarm.left(now), Some(3600 * SECOND));
+        thread::scope(|scope| {
+            scope.spawn(|| alarm.set(Some(now + 60 * SECOND)));
+            assert_eq!(wait(Some(3600 * SECOND)), Woken::Bell);
+        });
+        // Neither a later one nor one that the reader will see before it waits makes a sound.
+        alarm.set(Some(now + 30 * SECOND));
+        assert_eq!(alarm.left(now), Some(30 * SECOND));
+        alarm.set(Some(now + 40 * SECOND));
+        alarm.set(None);
+        assert_eq!(wait(Some(Duration::from_millis(1))), Woken::Nothing);
+        assert_eq!(alarm.left(now + 31 * SECOND), Some(Duration::ZERO));
+        assert_eq!(alarm.left(now + 31 * SECOND), None, "it goes off once");
+        // Nobody reads what is rung after the end.
+        alarm.mute();
+        alarm.set(Some(now));
+        assert_eq!(wait(Some(Duration::from_millis(1))), Woken::Nothing);
+        alarm.stop();
+        assert_eq!(wait(None), Woken::Stopped);
     }
 }

@@ -97,7 +97,7 @@ mod tests {
         let cat = cat.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut cat = cat.spawn().unwrap();
         let writer = Writer::new(cat.stdin.take().unwrap()).unwrap();
-        let (_stop, [stopped]) = stop_pipe::<1>().unwrap();
+        let (_stop, stopped) = stop_pipe().unwrap();
         let mut sent: Vec<u8> = (0..3_000_000u32).map(|i| i as u8).collect();
         let mut got = Vec::new();
         thread::scope(|scope| {
@@ -119,7 +119,7 @@ mod tests {
         let mut sleep = Command::new("sleep");
         let mut sleep = sleep.arg("100").stdin(Stdio::piped()).spawn().unwrap();
         let writer = Writer::new(sleep.stdin.take().unwrap()).unwrap();
-        let (stop, [stopped]) = stop_pipe::<1>().unwrap();
+        let (stop, stopped) = stop_pipe().unwrap();
         thread::scope(|scope| {
             let running = scope.spawn(|| writer.run(&stopped));
             assert_eq!(writer.push(vec![vec![b'x'; 1 << 20]], ()), Pushed::Waits);
@@ -135,7 +135,7 @@ mod tests {
         let mut gone = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
         let writer = Writer::new(gone.stdin.take().unwrap()).unwrap();
         gone.wait().unwrap();
-        let (_stop, [stopped]) = stop_pipe::<1>().unwrap();
+        let (_stop, stopped) = stop_pipe().unwrap();
         assert_eq!(writer.push(vec![b"x".to_vec()], ()), Pushed::Waits);
         assert!(!writer.run(&stopped));
     }

@@ -194,9 +194,10 @@ impl Driven for Shared {
             writer: Mutex::new(None),
             asked: Mutex::new(Vec::new()),
         });
+        // The agent has something to do while we start the tasks.
+        shared.pump(lock(&shared.core));
         shared.wait_on_thread(child).map_err(out_of)?;
         shared.start_tasks(stdout, stderr);
-        shared.pump(lock(&shared.core));
         Ok(shared)
     }
 
@@ -231,7 +232,10 @@ impl Shared {
     /// Ends everything; the process is gone when it returns.
     pub(super) async fn close(self: &Arc<Self>) {
         self.end_calls();
-        self.end_process(|process| process.end()).await;
+        let exit = self.exit_within(self.process.eof_grace()).await;
+        if exit.is_none() || !self.process.is_gone() {
+            self.end_process(AgentProcess::end_now).await;
+        }
         // What it wrote last is still in the pipes. They end with it, unless something that escaped holds
         // them open.
         let ended = async {
