@@ -80,8 +80,8 @@ impl<K: Id, V> IdMap<K, V> {
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
         let slot = self.order.remove(key.number())?;
         let removed = self.slots[slot].take();
-        if self.is_empty() && self.slots.len() > KEPT {
-            self.clear();
+        if self.order.is_spent() {
+            self.slots = Vec::new();
         }
         removed.map(|(_, value)| value)
     }
@@ -179,7 +179,15 @@ impl Order {
         let at = self.find(number).ok()?;
         let (_, slot) = self.sorted.remove(at)?;
         self.free.push(slot);
+        if self.sorted.is_empty() && self.free.len() > KEPT {
+            *self = Self::default();
+        }
         Some(slot as usize)
+    }
+
+    /// Whether there are no slots, neither taken nor free.
+    fn is_spent(&self) -> bool {
+        self.sorted.is_empty() && self.free.is_empty()
     }
 }
 

@@ -85,18 +85,21 @@ impl Secrets {
     }
 
     /// A value without its secrets.
-    pub(crate) fn mask_value(&self, value: Value) -> Value {
+    pub(crate) fn mask_value(&self, mut value: Value) -> Value {
+        self.mask_in(&mut value);
+        value
+    }
+
+    fn mask_in(&self, value: &mut Value) {
         match value {
-            Value::String(text) => Value::String(self.mask(&text).into_owned()),
-            Value::Array(items) => items
-                .into_iter()
-                .map(|item| self.mask_value(item))
-                .collect(),
-            Value::Object(members) => members
-                .into_iter()
-                .map(|(name, value)| (name, self.mask_value(value)))
-                .collect(),
-            other => other,
+            Value::String(text) => {
+                if let Cow::Owned(masked) = self.mask(text) {
+                    *text = masked;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_in(item)),
+            Value::Object(members) => members.values_mut().for_each(|value| self.mask_in(value)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// JSON-RPC error codes that this crate reads or writes.
@@ -63,15 +63,6 @@ impl RequestId {
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
-    }
-}
-
-impl Serialize for RequestId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The text was cut out of a parsed message, so it is JSON.
-        serde_json::from_str::<&RawValue>(&self.0)
-            .map_err(serde::ser::Error::custom)?
-            .serialize(serializer)
     }
 }
 
@@ -269,80 +260,78 @@ pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// Writes a request line.
 pub(crate) fn request<P: Serialize>(id: u64, method: &str, params: P) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Request<'a, P> {
-        jsonrpc: &'static str,
-        id: u64,
-        method: &'a str,
-        params: P,
-    }
-    line(&Request {
-        jsonrpc: "2.0",
-        id,
-        method,
-        params,
-    })
+    let mut line = Message::new();
+    line.member("id", &id);
+    line.member("method", method);
+    line.member("params", &params);
+    line.into_line()
 }
 
 /// Writes a notification line.
 pub(crate) fn notification<P: Serialize>(method: &str, params: P) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Notification<'a, P> {
-        jsonrpc: &'static str,
-        method: &'a str,
-        params: P,
-    }
-    line(&Notification {
-        jsonrpc: "2.0",
-        method,
-        params,
-    })
+    let mut line = Message::new();
+    line.member("method", method);
+    line.member("params", &params);
+    line.into_line()
 }
 
 /// Writes the line that answers a request with a result.
 pub(crate) fn result<R: Serialize>(id: &RequestId, result: R) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Response<'a, R> {
-        jsonrpc: &'static str,
-        id: &'a RequestId,
-        result: R,
-    }
-    line(&Response {
-        jsonrpc: "2.0",
-        id,
-        result,
-    })
+    let mut line = Message::answer(id);
+    line.member("result", &result);
+    line.into_line()
 }
 
 /// Writes the line that answers a request with an error.
 pub(crate) fn error(id: &RequestId, code: i64, message: &str) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Response<'a> {
-        jsonrpc: &'static str,
-        id: &'a RequestId,
-        error: Error<'a>,
-    }
-    #[derive(Serialize)]
     struct Error<'a> {
         code: i64,
         message: &'a str,
     }
-    line(&Response {
-        jsonrpc: "2.0",
-        id,
-        error: Error { code, message },
-    })
+    let mut line = Message::answer(id);
+    line.member("error", &Error { code, message });
+    line.into_line()
 }
 
-fn line<M: Serialize>(message: &M) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(256);
-    #[expect(
-        clippy::expect_used,
-        reason = "what goes out is our own structs with string keys, written to memory"
-    )]
-    serde_json::to_writer(&mut bytes, message).expect("a message serializes");
-    bytes.push(b'\n');
-    bytes
+/// A message that is being written, member by member. As one struct for each kind of message, with each kind of
+/// parameters, it would be a good deal more to compile.
+struct Message(Vec<u8>);
+
+impl Message {
+    fn new() -> Self {
+        let mut bytes = Vec::with_capacity(256);
+        bytes.extend_from_slice(br#"{"jsonrpc":"2.0""#);
+        Self(bytes)
+    }
+
+    fn answer(id: &RequestId) -> Self {
+        let mut answer = Self::new();
+        answer.name("id");
+        // The text was cut out of a parsed message, so it is JSON.
+        answer.0.extend_from_slice(id.0.as_bytes());
+        answer
+    }
+
+    fn name(&mut self, name: &'static str) {
+        self.0.extend_from_slice(b",\"");
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b"\":");
+    }
+
+    fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) {
+        self.name(name);
+        #[expect(
+            clippy::expect_used,
+            reason = "what goes out is our own structs with string keys, written to memory"
+        )]
+        serde_json::to_writer(&mut self.0, value).expect("a message serializes");
+    }
+
+    fn into_line(mut self) -> Vec<u8> {
+        self.0.extend_from_slice(b"}\n");
+        self.0
+    }
 }
 
 #[cfg(test)]

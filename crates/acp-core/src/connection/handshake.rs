@@ -238,18 +238,28 @@ impl Connection {
         outcome: Outcome<'_>,
         read: impl FnOnce(&RawValue) -> Result<T, String>,
     ) -> Result<T, LoadError> {
-        let invalid = |detail: String| {
-            let detail = self.options.secrets.mask(&detail).into_owned();
-            LoadError::InvalidResponse(Box::new(InvalidResponse { method, detail }))
-        };
+        let result = self.result_of(method, outcome)?;
+        read(result).map_err(|detail| self.invalid_response(method, &detail))
+    }
+
+    fn result_of<'a>(
+        &self,
+        method: &'static str,
+        outcome: Outcome<'a>,
+    ) -> Result<&'a RawValue, LoadError> {
         match outcome {
-            Outcome::Result(result) => read(result).map_err(invalid),
-            Outcome::Malformed(why) => Err(invalid(why.to_owned())),
-            Outcome::Error(error) => match read_error(error) {
-                Ok(error) => Err(self.refusal(method, error)),
-                Err(detail) => Err(invalid(detail)),
-            },
+            Outcome::Result(result) => Ok(result),
+            Outcome::Malformed(why) => Err(self.invalid_response(method, why)),
+            Outcome::Error(error) => Err(match read_error(error) {
+                Ok(error) => self.refusal(method, error),
+                Err(detail) => self.invalid_response(method, &detail),
+            }),
         }
+    }
+
+    fn invalid_response(&self, method: &'static str, detail: &str) -> LoadError {
+        let detail = self.options.secrets.mask(detail).into_owned();
+        LoadError::InvalidResponse(Box::new(InvalidResponse { method, detail }))
     }
 
     /// The agent's own words may hold the key that it did not accept.
