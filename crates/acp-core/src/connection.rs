@@ -414,7 +414,7 @@ impl Connection {
             // cancelled is cancelled, however the agent took it.
             let answered = turn.answer.is_some() && turn.fault().is_none();
             let result = if answered || turn.cancel.is_some() {
-                turn.finish(&self.agent.auth_methods, || self.diagnostics())
+                turn.finish(&self.agent.auth_methods, &|| self.diagnostics())
             } else {
                 Err(error.clone().into_turn(turn.into_partial()))
             };

@@ -98,14 +98,10 @@ impl Caller<'_> {
     }
 
     fn unknown(&self, name: &str) -> ToolResult {
-        let names: Vec<_> = self
-            .tools
-            .iter()
-            .map(|tool| format!("`{}`", tool.name()))
-            .collect();
+        let names: Vec<&str> = self.tools.iter().map(Tool::name).collect();
         let known = match names.as_slice() {
             [] => "there are none".to_owned(),
-            names => format!("there are {}", names.join(", ")),
+            names => format!("there are `{}`", names.join("`, `")),
         };
         ToolResult::error(format!("there is no tool `{name}`; {known}"))
     }

@@ -348,7 +348,7 @@ impl Connection {
         // A repair is not in the host's conversation, nor is prose around a JSON object.
         let differs = self.holds_requests() && turn.differs();
         let sent = turn.request.take();
-        let result = turn.finish(&self.agent.auth_methods, || self.diagnostics());
+        let result = turn.finish(&self.agent.auth_methods, &|| self.diagnostics());
         if ran && self.holds_requests() {
             let answer = result.as_ref().ok().filter(|_| !differs);
             self.note_history(lane, sent, answer);

@@ -35,20 +35,21 @@ struct Request<'a> {
 
 /// The whole request, for a session that knows nothing of it.
 pub(super) fn request(request: &GenerateRequest) -> String {
-    let mut lines = vec![Cow::Borrowed(ROLE)];
-    if !request.tools.is_empty() {
-        lines.push(CALLS.into());
-    }
-    lines.push(CONTENT.into());
-    if request.wants_json() {
-        lines.push(JSON.into());
-    }
-    lines.push(object(&Request {
+    let object = object(&Request {
         messages: numbered(&request.messages),
         tools: &request.tools,
         tool_choice: request.tool_choice.as_ref(),
         response_format: request.response_format.as_ref(),
-    }));
+    });
+    let mut lines = vec![ROLE];
+    if !request.tools.is_empty() {
+        lines.push(CALLS);
+    }
+    lines.push(CONTENT);
+    if request.wants_json() {
+        lines.push(JSON);
+    }
+    lines.push(&object);
     lines.join("\n")
 }
 
@@ -71,9 +72,9 @@ pub(super) fn repair(fault: &str) -> String {
     )
 }
 
-fn object(request: &Request<'_>) -> Cow<'static, str> {
+fn object(request: &Request<'_>) -> String {
     // Maps have text as keys, and nothing else here can fail.
-    serde_json::to_string(request).unwrap_or_default().into()
+    serde_json::to_string(request).unwrap_or_default()
 }
 
 /// The messages as they are, but for what goes as content blocks of its own: that is named by its number

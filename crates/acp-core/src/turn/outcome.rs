@@ -14,7 +14,7 @@ impl Turn {
     pub(crate) fn finish(
         mut self,
         auth_methods: &[AuthMethod],
-        stderr_tail: impl FnOnce() -> String,
+        stderr_tail: &dyn Fn() -> String,
     ) -> Result<GenerateResponse, GenerateError> {
         self.flush();
         self.reply();
