@@ -5,7 +5,7 @@
 //! calls whatever its `finish_reason` says. A reply without any JSON object of that kind is plain text, and
 //! is the content. What was meant as one and cannot be read is a fault, never content.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expected {
     /// The tools that may be called, by name, with their parameters.
-    tools: HashMap<String, Value>,
+    tools: Map<String, Value>,
     /// Ids of calls that the conversation has already.
     used: HashSet<String>,
     /// Whether the content is to be JSON.
@@ -51,27 +51,28 @@ pub(crate) struct Expected {
 impl Expected {
     /// What a request expects; `None` if any text will do.
     pub(crate) fn of(request: &GenerateRequest) -> Option<Self> {
-        request.wants_object().then(|| Self {
-            tools: request
-                .tools
-                .iter()
-                .map(|tool| match &tool["function"] {
-                    Value::Object(_) => &tool["function"],
-                    _ => tool,
-                })
-                .filter_map(|tool| {
-                    let name = tool["name"].as_str()?.to_owned();
-                    Some((name, tool["parameters"].clone()))
-                })
-                .collect(),
-            used: request
-                .messages
-                .iter()
-                .flat_map(|message| message.tool_calls())
-                .map(|call| call.id)
-                .collect(),
+        if !request.wants_object() {
+            return None;
+        }
+        let mut expected = Self {
             json: request.wants_json(),
-        })
+            ..Self::default()
+        };
+        for tool in &request.tools {
+            let tool = match &tool["function"] {
+                function @ Value::Object(_) => function,
+                _ => tool,
+            };
+            if let Some(name) = tool["name"].as_str() {
+                let parameters = tool["parameters"].clone();
+                expected.tools.insert(name.to_owned(), parameters);
+            }
+        }
+        for message in &request.messages {
+            let calls = message.tool_calls().into_iter();
+            expected.used.extend(calls.map(|call| call.id));
+        }
+        Some(expected)
     }
 
     /// Reads a reply. The error says what is wrong with it, in words for the agent.

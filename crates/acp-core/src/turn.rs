@@ -155,7 +155,7 @@ pub(crate) struct Turn {
     messages: Vec<MessageSpan>,
     /// Half a character at the end of `text`.
     half: HighSurrogate,
-    open_tools: HashSet<Box<str>>,
+    open_tools: HashSet<String>,
     /// What the host wants to see and has not, if it wants to see anything.
     waiting: Option<Waiting>,
     /// What the text so far says, once somebody has asked.
