@@ -16,7 +16,7 @@ mod resume;
 mod state;
 mod turns;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{AgentExited, ExitInfo, GenerateError, LoadError};
-use crate::ids::IdMap;
+use crate::ids::{IdMap, LaneOfSession};
 use crate::lines::{Line, LineDecoder};
 use crate::permission::PermissionRequest;
 use crate::protocol::{AgentInfo, InitializeRequest, SessionInfo, method};
@@ -153,7 +153,7 @@ pub struct Connection {
     next_key: u64,
     pending: IdMap<u64, Call>,
     lanes: IdMap<LaneId, Lane>,
-    lane_of_session: HashMap<String, LaneId>,
+    lane_of_session: LaneOfSession,
     /// Sessions that no lane uses any more, the latest of them.
     given_up: VecDeque<GivenUp>,
     /// Sessions that are being closed, by the number of the request.
@@ -201,7 +201,7 @@ impl Connection {
             next_key: 1,
             pending: IdMap::default(),
             lanes: IdMap::default(),
-            lane_of_session: HashMap::new(),
+            lane_of_session: LaneOfSession::default(),
             given_up: VecDeque::new(),
             closing: IdMap::default(),
             unclosed: 0,
@@ -448,6 +448,9 @@ impl Connection {
 
     /// Shows one line of the wire to whoever listens to the target `acp_core::wire`.
     fn trace(&self, direction: &'static str, line: &[u8]) {
+        if tracing::level_filters::LevelFilter::current() < tracing::Level::TRACE {
+            return;
+        }
         let show = || {
             if tracing::enabled!(target: "acp_core::wire", tracing::Level::TRACE) {
                 let line = String::from_utf8_lossy(line);

@@ -1,4 +1,4 @@
-//! A map for keys that are numbers handed out one after the other.
+//! Maps of the engine: by numbers that are handed out one after the other, and by the names of sessions.
 
 use std::collections::VecDeque;
 
@@ -145,19 +145,19 @@ struct Order {
 
 impl Order {
     fn find(&self, number: u64) -> Result<usize, usize> {
-        // The only entry, or the next one in a queue.
-        match self.sorted.front() {
-            Some(&(first, _)) if first == number => Ok(0),
-            Some(_) => self
-                .sorted
-                .binary_search_by_key(&number, |&(other, _)| other),
-            None => Err(0),
-        }
+        self.sorted
+            .binary_search_by(|(other, _)| other.cmp(&number))
     }
 
     fn slot(&self, number: u64) -> Option<usize> {
-        let at = self.find(number).ok()?;
-        Some(self.sorted[at].1 as usize)
+        // The only entry, or the next one in a queue.
+        match self.sorted.front() {
+            Some(&(first, slot)) if first == number => Some(slot as usize),
+            _ => {
+                let at = self.find(number).ok()?;
+                Some(self.sorted[at].1 as usize)
+            }
+        }
     }
 
     /// The slot of a number that is new or not.
@@ -188,6 +188,42 @@ impl Order {
     /// Whether there are no slots, neither taken nor free.
     fn is_spent(&self) -> bool {
         self.sorted.is_empty() && self.free.is_empty()
+    }
+}
+
+/// Which lane a session belongs to. An agent has few sessions, and one of them is looked up for every update.
+#[derive(Debug, Default)]
+pub(crate) struct LaneOfSession {
+    /// In the order of the names.
+    sorted: Vec<(String, LaneId)>,
+}
+
+impl LaneOfSession {
+    pub(crate) fn get(&self, session_id: &str) -> Option<&LaneId> {
+        let at = self.find(session_id).ok()?;
+        Some(&self.sorted[at].1)
+    }
+
+    pub(crate) fn contains(&self, session_id: &str) -> bool {
+        self.find(session_id).is_ok()
+    }
+
+    pub(crate) fn insert(&mut self, session_id: String, lane: LaneId) {
+        match self.find(&session_id) {
+            Ok(at) => self.sorted[at].1 = lane,
+            Err(at) => self.sorted.insert(at, (session_id, lane)),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, session_id: &str) {
+        if let Ok(at) = self.find(session_id) {
+            self.sorted.remove(at);
+        }
+    }
+
+    fn find(&self, session_id: &str) -> Result<usize, usize> {
+        self.sorted
+            .binary_search_by(|(other, _)| other.as_str().cmp(session_id))
     }
 }
 
@@ -269,6 +305,20 @@ mod tests {
                     prop_assert_eq!(map.get(&key), model.get(&key));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn sessions_are_found_by_name() {
+        let mut lanes = LaneOfSession::default();
+        for (lane, name) in (0..).zip(["b", "a", "c", "ab", "b"]) {
+            lanes.insert(name.to_owned(), LaneId(lane));
+        }
+        lanes.remove("c");
+        lanes.remove("d");
+        for (name, lane) in [("a", Some(1)), ("ab", Some(3)), ("b", Some(4)), ("c", None)] {
+            assert_eq!(lanes.get(name).copied(), lane.map(LaneId));
+            assert_eq!(lanes.contains(name), lane.is_some());
         }
     }
 

@@ -65,7 +65,7 @@ impl Connection {
     /// A session has come that nobody waits for any more.
     pub(super) fn abandoned_session_answered(&mut self, outcome: Outcome<'_>, now: Instant) {
         if let Ok(info) = self.read_outcome(method::SESSION_NEW, outcome, read_session)
-            && !self.lane_of_session.contains_key(&info.session_id)
+            && !self.lane_of_session.contains(&info.session_id)
         {
             self.close_session(&info.session_id, now);
         }

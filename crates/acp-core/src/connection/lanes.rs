@@ -252,7 +252,7 @@ impl Connection {
             given_up.session_id == session_id
                 && (given_up.ignored_cancel || holds && !given_up.closed)
         };
-        if self.lane_of_session.contains_key(session_id) || self.given_up.iter().any(stale) {
+        if self.lane_of_session.contains(session_id) || self.given_up.iter().any(stale) {
             return false;
         }
         self.given_up
