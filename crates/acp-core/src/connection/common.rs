@@ -79,7 +79,7 @@ impl Connection {
         if line.method != method::SESSION_UPDATE || is_about_session(&update.kind) {
             return false;
         }
-        let lane = self.lane_of_session.get(&*line.params.session_id);
+        let lane = self.lane_of_session.get(&line.params.session_id);
         let lane = lane.and_then(|lane| self.lanes.get(lane));
         let Some(turn) = lane.and_then(|lane| lane.running) else {
             return false;

@@ -81,7 +81,7 @@ impl Connection {
         let (Some(UpdateParams { session_id, update }), Some(raw)) = (read, params) else {
             return self.count_malformed(params);
         };
-        let Some(&lane_id) = self.lane_of_session.get(&*session_id) else {
+        let Some(&lane_id) = self.lane_of_session.get(&session_id) else {
             self.stray.other_sessions += 1;
             return self.keep_early_update(&session_id, &update.kind, params);
         };
