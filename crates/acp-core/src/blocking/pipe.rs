@@ -5,11 +5,12 @@
 //! each thread waits for its pipe *and* for a pipe of ours, whose other end the driver drops.
 
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::ChildStdin;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 /// Tells a thread to stop, once it is dropped.
@@ -126,10 +127,11 @@ pub(super) fn read<R: Read + AsFd>(
 }
 
 /// Makes writes return instead of waiting for the reader. It concerns this end of the pipe only.
-pub(super) fn set_nonblocking(pipe: &impl AsFd) -> io::Result<()> {
-    let flags = OFlag::from_bits_retain(fcntl(pipe, FcntlArg::F_GETFL)?);
-    fcntl(pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    Ok(())
+pub(super) fn set_nonblocking(stdin: ChildStdin) -> io::Result<ChildStdin> {
+    // The flag is one of the open file, of whatever kind; the standard library knows it for sockets.
+    let pipe = UnixStream::from(OwnedFd::from(stdin));
+    pipe.set_nonblocking(true)?;
+    Ok(ChildStdin::from(OwnedFd::from(pipe)))
 }
 
 /// Waits until the pipe takes something, or is broken; false if it was stopped before.

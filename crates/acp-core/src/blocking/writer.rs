@@ -26,7 +26,7 @@ impl TryWrite for Pipe {
 
 impl Writer {
     pub(super) fn new(stdin: ChildStdin) -> io::Result<Self> {
-        pipe::set_nonblocking(&stdin)?;
+        let stdin = pipe::set_nonblocking(stdin)?;
         Ok(Self {
             outbox: Mutex::new(Outbox::new(Pipe(Arc::new(stdin)))),
             changed: Condvar::new(),
