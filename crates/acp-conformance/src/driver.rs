@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     lines::{self, Next},
     port::Port,
-    protocol::{self, Answer},
+    protocol::{self, Answer, AnswerError},
     started::Group,
     tail::Tail,
 };
@@ -29,6 +29,7 @@ pub struct Driver {
     requests: Sender<Vec<u8>>,
     last_seq: u64,
     unanswered: HashSet<u64>,
+    lines: u64,
     stderr: Tail,
 }
 
@@ -100,6 +101,7 @@ impl Driver {
             requests,
             last_seq: 0,
             unanswered: HashSet::new(),
+            lines: 0,
             stderr: tail,
         })
     }
@@ -118,12 +120,16 @@ impl Driver {
 
     /// Reads an answer, which must be the first to a request that was sent.
     pub fn settle(&mut self, line: &[u8]) -> Result<Answer, String> {
-        let shown = || {
-            let text = String::from_utf8_lossy(line);
-            text.chars().take(200).collect::<String>()
-        };
-        let answer = Answer::parse(line)
-            .map_err(|error| format!("the driver wrote {error}: {}", shown()))?;
+        self.lines += 1;
+        let shown = || excerpt(line, 0);
+        let answer = Answer::parse(line).map_err(|error| match error {
+            AnswerError::NotUtf8(at) => format!(
+                "the driver wrote {error}, line {} of its output: {}",
+                self.lines,
+                excerpt(line, at)
+            ),
+            _ => format!("the driver wrote {error}: {}", shown()),
+        })?;
         if self.unanswered.remove(&answer.seq) {
             Ok(answer)
         } else if answer.seq <= self.last_seq && answer.seq > 0 {
@@ -157,10 +163,34 @@ impl Driver {
     }
 }
 
+/// At most 200 characters of a line, with the byte `at` among them; what is not UTF-8 is shown as U+FFFD.
+fn excerpt(line: &[u8], at: usize) -> String {
+    let before = String::from_utf8_lossy(&line[..at]);
+    let after = String::from_utf8_lossy(&line[at..]);
+    let skipped = before.chars().count().saturating_sub(100);
+    let text = before.chars().chain(after.chars()).skip(skipped);
+    text.take(200).collect()
+}
+
 /// Starts a thread with a name.
 pub(crate) fn named(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     thread::Builder::new()
         .name(name.to_owned())
         .spawn(body)
         .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_shows_what_it_is_about() {
+        assert_eq!(excerpt(b"half \xc3 of one", 5), "half \u{fffd} of one");
+        let mut line = "é".repeat(1000).into_bytes();
+        let at = line.len();
+        line.extend(b"\xe2\x82");
+        assert_eq!(excerpt(&line, at), "é".repeat(100) + "\u{fffd}");
+        assert_eq!(excerpt(&line, 0), "é".repeat(200));
+    }
 }

@@ -69,7 +69,11 @@ pub enum Body {
 impl Answer {
     /// Reads one line of a driver, without its newline.
     pub fn parse(line: &[u8]) -> Result<Answer, AnswerError> {
-        let value: Value = serde_json::from_slice(line).map_err(|_| AnswerError::NotJson)?;
+        let value: Value =
+            serde_json::from_slice(line).map_err(|_| match str::from_utf8(line) {
+                Ok(_) => AnswerError::NotJson,
+                Err(error) => AnswerError::NotUtf8(error.valid_up_to()),
+            })?;
         let Value::Object(mut members) = value else {
             return Err(AnswerError::NotAnObject);
         };
@@ -150,6 +154,9 @@ pub enum AnswerError {
     /// The line is not JSON.
     #[error("a line that is not JSON")]
     NotJson,
+    /// The line is not UTF-8, from this byte on.
+    #[error("a line that is not valid UTF-8 at its byte {}", .0 + 1)]
+    NotUtf8(usize),
     /// The line is JSON of another type.
     #[error("a line that is not an object")]
     NotAnObject,

@@ -46,7 +46,8 @@ pub struct Skipped {
 impl Plan {
     /// A plan of the transcripts whose id holds one of `filters`, or of all if there are none.
     ///
-    /// Two ports of one name, and entries of `known.toml` that name no transcript, are errors.
+    /// Two ports of one name, entries of `known.toml` that name no transcript, and a filter that no transcript
+    /// has in its id, are errors.
     pub fn new(
         mut fixtures: Vec<Fixture>,
         ports: Vec<Port>,
@@ -64,6 +65,15 @@ impl Plan {
                     });
                 }
             }
+        }
+        // What was misspelled would be missing in the run, and the others would hide it.
+        let unmatched: Vec<_> = filters
+            .iter()
+            .filter(|filter| !fixtures.iter().any(|one| one.id.contains(*filter)))
+            .map(|filter| format!("`{filter}`"))
+            .collect();
+        if !unmatched.is_empty() {
+            return Err(PlanError::UnmatchedFilters(unmatched.join(", ")));
         }
         fixtures.retain(|fixture| {
             filters.is_empty() || filters.iter().any(|filter| fixture.id.contains(filter))
@@ -144,6 +154,9 @@ pub enum PlanError {
         /// What its `known.toml` lists.
         fixture: String,
     },
+    /// Filters that no transcript has in its id.
+    #[error("no transcript has the text of this --filter in its id: {0}")]
+    UnmatchedFilters(String),
 }
 
 /// The counts of a run, by the verdict's word.

@@ -16,9 +16,10 @@ pub fn main(flags: &flags::Setup) -> Result<bool, Fault> {
     let wanted = if all { &[][..] } else { &flags.port };
     let mut good = true;
     for port in find::named(wanted, &flags.ports)? {
-        if port.setup.is_empty() && port.requires.is_empty() {
+        // One that lacks a program is not ready, although there are no commands to run for it.
+        if port.setup.is_empty() && port.unavailable().is_none() {
             if !all {
-                say(format_args!("{}: nothing to set up", port.name));
+                say(format_args!("{}: needs no setup", about(&port)));
             }
             continue;
         }

@@ -155,11 +155,9 @@ fn a_known_failure_is_green_until_it_passes() {
 #[test]
 fn a_run_that_executes_nothing_is_2() {
     let setup = Setup::new(RIGHT);
-    for filter in ["nothing", "lanes"] {
-        let (code, output) = setup.run(&["--port", "ports/sh", "--filter", filter]);
-        assert_eq!(code, 2, "{output}");
-        assert!(output.contains("no cell was executed"), "{output}");
-    }
+    let (code, output) = setup.run(&["--port", "ports/sh", "--filter", "lanes"]);
+    assert_eq!(code, 2, "{output}");
+    assert!(output.contains("no cell was executed"), "{output}");
     let toml = setup.path("ports/sh/port.toml");
     let text = fs::read_to_string(&toml).unwrap();
     fs::write(&toml, text + "requires = ['no-such-tool']\n").unwrap();
@@ -171,6 +169,40 @@ fn a_run_that_executes_nothing_is_2() {
     );
     assert!(output.contains("no cell was executed"), "{output}");
     assert!(setup.path("junit.xml").exists(), "the reports are there");
+}
+
+#[test]
+fn filters_that_match_nothing_are_named_beside_those_that_do() {
+    let setup = Setup::new(RIGHT);
+    let one = ["--filter", "alive"];
+    let (code, output) = setup.run(&[&["--port", "ports/sh"][..], &one].concat());
+    assert_eq!(code, 0, "{output}");
+    let others = ["--filter", "alvie", "--filter", "nothing"];
+    for args in [&["--port", "ports/sh"][..], &["--list"]] {
+        for (filters, named) in [
+            (&others[..2], "in its id: `alvie`\n"),
+            (
+                &[&one[..], &others].concat(),
+                "in its id: `alvie`, `nothing`\n",
+            ),
+        ] {
+            let (code, output) = setup.run(&[args, filters].concat());
+            assert_eq!(code, 2, "{output}");
+            assert!(output.contains(named), "{output}");
+        }
+    }
+}
+
+#[test]
+fn output_that_is_not_utf_8_is_named_with_its_line() {
+    let setup = Setup::new(RIGHT);
+    let half = DRIVER.replace("*) echo", r"*) printf '{\303 half\n' ;; *) echo");
+    setup.write("ports/sh/driver.sh", &half);
+    let (code, output) = setup.run(&["--port", "ports/sh", "--filter", "alive"]);
+    assert_eq!(code, 1, "{output}");
+    let want = "the driver wrote a line that is not valid UTF-8 at its byte 2, line 2 of its output: \
+                {\u{fffd} half";
+    assert!(output.contains(want), "{output}");
 }
 
 #[test]

@@ -74,6 +74,20 @@ fn a_port_is_set_up_once_for_each_version() {
 }
 
 #[test]
+fn a_port_without_setup_is_said_to_need_none() {
+    let setup = Setup::new(RIGHT);
+    let toml = setup.path("ports/sh/port.toml");
+    let text = fs::read_to_string(&toml).unwrap();
+    for requires in ["", "requires = ['sh']\n"] {
+        fs::write(&toml, text.clone() + requires).unwrap();
+        for force in [&[][..], &["--force"]] {
+            let (code, output) = setup.run(&[&["setup", "sh", "--ports", "ports"], force].concat());
+            assert_eq!((code, output.as_str()), (0, "sh: needs no setup\n"));
+        }
+    }
+}
+
+#[test]
 fn of_all_ports_those_that_cannot_run_are_skipped_for_all_to_see() {
     let setup = Setup::new(RIGHT);
     let lacking = "name = 'other'\nlanguage = 'l'\ntier = 'client'\ncommand = ['d']\n\
