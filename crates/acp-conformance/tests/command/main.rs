@@ -196,7 +196,10 @@ fn filters_that_match_nothing_are_named_beside_those_that_do() {
 #[test]
 fn output_that_is_not_utf_8_is_named_with_its_line() {
     let setup = Setup::new(RIGHT);
-    let half = DRIVER.replace("        *) echo", r"        *) printf '{\303 half\n' ;; *) echo");
+    let half = DRIVER.replace(
+        "        *) echo",
+        r"        *) printf '{\303 half\n' ;; *) echo",
+    );
     setup.write("ports/sh/driver.sh", &half);
     let (code, output) = setup.run(&["--port", "ports/sh", "--filter", "alive"]);
     assert_eq!(code, 1, "{output}");
