@@ -78,12 +78,25 @@ impl<K: Id, V> IdMap<K, V> {
     }
 
     pub(crate) fn remove(&mut self, key: &K) -> Option<V> {
-        let slot = self.order.remove(key.number())?;
+        self.take_out(key.number()).map(|(_, value)| value)
+    }
+
+    fn take_out(&mut self, number: u64) -> Option<(K, V)> {
+        let slot = self.order.remove(number)?;
         let removed = self.slots[slot].take();
         if self.order.is_spent() {
             self.slots = Vec::new();
         }
-        removed.map(|(_, value)| value)
+        removed
+    }
+
+    /// Takes out what has the least number between these two.
+    pub(crate) fn pop_between(&mut self, first: u64, last: u64) -> Option<(K, V)> {
+        let number = self
+            .order
+            .first_from(first)
+            .filter(|&found| found <= last)?;
+        self.take_out(number)
     }
 
     /// Takes out what has the least key.
@@ -145,8 +158,15 @@ struct Order {
 
 impl Order {
     fn find(&self, number: u64) -> Result<usize, usize> {
-        self.sorted
-            .binary_search_by(|(other, _)| other.cmp(&number))
+        // Mostly the last one, or one that is new.
+        match self.sorted.back() {
+            None => Err(0),
+            Some(&(last, _)) if last < number => Err(self.sorted.len()),
+            Some(&(last, _)) if last == number => Ok(self.sorted.len() - 1),
+            _ => self
+                .sorted
+                .binary_search_by(|(other, _)| other.cmp(&number)),
+        }
     }
 
     fn slot(&self, number: u64) -> Option<usize> {
@@ -160,6 +180,12 @@ impl Order {
         }
     }
 
+    /// The first number from this one on.
+    fn first_from(&self, number: u64) -> Option<u64> {
+        let (Ok(at) | Err(at)) = self.find(number);
+        self.sorted.get(at).map(|&(other, _)| other)
+    }
+
     /// The slot of a number that is new or not.
     fn insert(&mut self, number: u64) -> usize {
         match self.find(number) {
@@ -168,7 +194,11 @@ impl Order {
                 // Every slot is taken or free: where none is free, as many are taken as there are.
                 let next = || u32::try_from(self.sorted.len()).unwrap_or(u32::MAX);
                 let slot = self.free.pop().unwrap_or_else(next);
-                self.sorted.insert(at, (number, slot));
+                if at == self.sorted.len() {
+                    self.sorted.push_back((number, slot));
+                } else {
+                    self.sorted.insert(at, (number, slot));
+                }
                 slot as usize
             }
         }
@@ -176,8 +206,13 @@ impl Order {
 
     /// The slot that is free now.
     fn remove(&mut self, number: u64) -> Option<usize> {
-        let at = self.find(number).ok()?;
-        let (_, slot) = self.sorted.remove(at)?;
+        let (_, slot) = match self.sorted.front() {
+            Some(&(first, _)) if first == number => self.sorted.pop_front()?,
+            _ => {
+                let at = self.find(number).ok()?;
+                self.sorted.remove(at)?
+            }
+        };
         self.free.push(slot);
         if self.sorted.is_empty() && self.free.len() > KEPT {
             *self = Self::default();
@@ -240,6 +275,7 @@ mod tests {
         Insert(u64),
         Remove(u64),
         PopFirst,
+        PopBetween(u64, u64),
         Change(u64),
         ChangeAll,
         KeepEven,
@@ -253,6 +289,7 @@ mod tests {
             2 => key.clone().prop_map(Step::Insert),
             6 => key.clone().prop_map(Step::Remove),
             3 => Just(Step::PopFirst),
+            2 => (key.clone(), key.clone()).prop_map(|(first, last)| Step::PopBetween(first, last)),
             2 => key.prop_map(Step::Change),
             1 => Just(Step::ChangeAll),
             1 => Just(Step::KeepEven),
@@ -280,6 +317,12 @@ mod tests {
                     Step::PopFirst => {
                         let first = model.pop_first().map(|(_, value)| value);
                         prop_assert_eq!(map.pop_first(), first);
+                    }
+                    Step::PopBetween(first, last) => {
+                        let mut keys = model.keys().copied();
+                        let key = keys.find(|key| (first..=last).contains(key));
+                        let entry = key.and_then(|key| model.remove_entry(&key));
+                        prop_assert_eq!(map.pop_between(first, last), entry);
                     }
                     Step::Change(key) => {
                         let (changed, same) = (map.get_mut(&key), model.get_mut(&key));

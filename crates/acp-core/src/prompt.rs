@@ -40,7 +40,6 @@ fn other_parts(message: &Message) -> impl Iterator<Item = &Value> {
 /// The full request as one text: a `role: content` line for each message that has text, and the
 /// marker. Without a user message the marker names the last line.
 pub fn render_text(request: &GenerateRequest) -> String {
-    let mut prompt = text_of(request);
     let with_text = |message: &&Message| !message.content.text().is_empty();
     let user = |message: &&Message| message.role == "user" && with_text(message);
     let messages = &request.messages;
@@ -50,6 +49,11 @@ pub fn render_text(request: &GenerateRequest) -> String {
             .iter()
             .rfind(with_text)
             .map_or_else(String::new, line),
+    };
+    let mut prompt = if request.wants_object() {
+        object::request(request)
+    } else {
+        lines(messages, SUPERSEDES_MARKER.len() + named.len() + 3)
     };
     if !prompt.is_empty() {
         prompt.push('\n');
@@ -65,13 +69,17 @@ fn text_of(request: &GenerateRequest) -> String {
     if request.wants_object() {
         object::request(request)
     } else {
-        lines(&request.messages)
+        lines(&request.messages, 0)
     }
 }
 
-/// One line for each message that has text.
-fn lines(messages: &[Message]) -> String {
-    let mut text = String::new();
+/// One line for each message that has text, and room for so many bytes more.
+fn lines(messages: &[Message], room: usize) -> String {
+    let lengths = messages.iter().map(|message| match &message.content {
+        Content::Text(text) => message.role.len() + text.len() + 3,
+        Content::Parts(_) | Content::Null => 0,
+    });
+    let mut text = String::with_capacity(lengths.sum::<usize>() + room);
     for message in messages {
         let content = message.content.text();
         if content.is_empty() {
@@ -88,7 +96,7 @@ fn lines(messages: &[Message]) -> String {
 }
 
 fn line(message: &Message) -> String {
-    lines(std::slice::from_ref(message))
+    lines(std::slice::from_ref(message), 0)
 }
 
 /// The content blocks of a full request: its text, then the parts that are no text, in order.
@@ -107,7 +115,7 @@ pub(crate) fn rest_of_request(request: &GenerateRequest, as_object: bool) -> Vec
     let text = if as_object {
         object::rest(request)
     } else {
-        lines(&request.messages)
+        lines(&request.messages, 0)
     };
     blocks(text, &request.messages)
 }
@@ -136,10 +144,11 @@ fn blocks(text: String, messages: &[Message]) -> Vec<ContentBlock> {
         audio: true,
         embedded_context: true,
     };
-    let parts = messages.iter().flat_map(other_parts);
-    std::iter::once(ContentBlock::Text { text })
-        .chain(parts.filter_map(|part| block(part, all).ok()))
-        .collect()
+    let mut blocks = vec![ContentBlock::Text { text }];
+    for part in messages.iter().flat_map(other_parts) {
+        blocks.extend(block(part, all));
+    }
+    blocks
 }
 
 /// A part that is no text, in the shapes of OpenAI chat completions and of ACP itself.

@@ -164,6 +164,25 @@ pub(crate) struct PromptResult {
 
 /// Reads it as far as it goes: `{}` and null are answers without a stop reason.
 pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
+    /// What nearly every answer is. One that is not, such as a member that is there twice, is read as a whole.
+    #[derive(Deserialize)]
+    struct Plain<'a> {
+        #[serde(borrow, rename = "stopReason")]
+        stop_reason: Option<&'a RawValue>,
+        #[serde(borrow)]
+        usage: Option<&'a RawValue>,
+    }
+    if result.get().starts_with('{')
+        && let Ok(plain) = serde_json::from_str::<Plain<'_>>(result.get())
+    {
+        return PromptResult {
+            stop_reason: plain
+                .stop_reason
+                .map(read_value)
+                .map_or(Value::Null, bounded_value),
+            usage: plain.usage.map(read_value).filter(|usage| !usage.is_null()),
+        };
+    }
     let value = read_value(result);
     PromptResult {
         stop_reason: bounded_value(value["stopReason"].clone()),

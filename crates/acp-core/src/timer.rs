@@ -44,14 +44,14 @@ impl Id for Timer {
             Self::Replay(LaneId(lane)) => (2, lane),
             Self::CloseSession(request) => (3, request),
             Self::Pause(LaneId(lane)) => (4, lane),
-            Self::Idle(TurnId(turn)) => (5, turn),
-            Self::Deadline(TurnId(turn)) => (6, turn),
+            Self::Deadline(TurnId(turn)) => (5, turn),
+            Self::Idle(TurnId(turn)) => (6, turn),
             Self::CancelAgain(TurnId(turn)) => (7, turn),
             Self::CancelGrace(TurnId(turn)) => (8, turn),
             Self::Settle(TurnId(turn)) => (9, turn),
             Self::Asked(key) => (10, key),
         };
-        // Few enough kinds for the numbers' last four bits.
+        // Few enough kinds for the last four bits. Those of a turn follow each other, for `stop_turn`.
         number << 4 | kind
     }
 }
@@ -69,6 +69,9 @@ impl Timers {
     pub(crate) fn set(&mut self, timer: Timer, at: Instant) {
         if let Some(before) = self.due.insert(timer, at) {
             self.take_out(before, timer);
+        }
+        if self.order.back().is_none_or(|last| *last < (at, timer)) {
+            return self.order.push_back((at, timer));
         }
         let place = self.order.partition_point(|other| *other < (at, timer));
         self.order.insert(place, (at, timer));
@@ -93,8 +96,27 @@ impl Timers {
         }
     }
 
+    /// Takes back what waits for the agent's answer to a turn.
+    pub(crate) fn stop_waiting(&mut self, id: TurnId) {
+        self.stop_between(Timer::Idle(id), Timer::CancelGrace(id));
+    }
+
+    /// Takes back all timers of a turn.
+    pub(crate) fn stop_turn(&mut self, id: TurnId) {
+        self.stop_between(Timer::Deadline(id), Timer::Settle(id));
+    }
+
+    fn stop_between(&mut self, first: Timer, last: Timer) {
+        let (first, last) = (first.number(), last.number());
+        while let Some((timer, at)) = self.due.pop_between(first, last) {
+            self.take_out(at, timer);
+        }
+    }
+
     fn take_out(&mut self, at: Instant, timer: Timer) {
-        if let Ok(place) = self.order.binary_search(&(at, timer)) {
+        if self.order.front() == Some(&(at, timer)) {
+            self.order.pop_front();
+        } else if let Ok(place) = self.order.binary_search(&(at, timer)) {
             self.order.remove(place);
         }
     }
@@ -147,6 +169,31 @@ mod tests {
         timers.set(a, after(1));
         timers.clear();
         assert_eq!((timers.next(), timers.pop(after(1))), (None, None));
+        let own = [
+            Timer::Deadline,
+            Timer::Idle,
+            Timer::CancelAgain,
+            Timer::CancelGrace,
+            Timer::Settle,
+        ];
+        for id in [1, 2, 3].map(TurnId) {
+            for timer in own {
+                timers.set(timer(id), after(id.0));
+            }
+            timers.set(Timer::Asked(id.0), after(id.0));
+        }
+        timers.stop_waiting(TurnId(1));
+        timers.stop_turn(TurnId(2));
+        timers.stop_turn(TurnId(3));
+        let left = [
+            Timer::Deadline(TurnId(1)),
+            Timer::Settle(TurnId(1)),
+            Timer::Asked(1),
+            Timer::Asked(2),
+            Timer::Asked(3),
+        ];
+        assert_eq!(left.map(|_| timers.pop(after(9)).unwrap()), left);
+        assert_eq!(timers.pop(after(9)), None);
         timers.set_after(a, start, None);
         timers.set_after(a, start, Some(Duration::MAX));
         assert_eq!(timers.next(), None, "off, or beyond the clock, is no timer");

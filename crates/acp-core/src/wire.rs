@@ -46,6 +46,9 @@ impl RequestId {
     /// An agent that answers `"3"`, `3.0` or `3e0` to the request `3` is understood: no id of ours is a
     /// string, so it cannot be confused with another, and three public clients hang on it.
     pub(crate) fn as_own(&self) -> Option<u64> {
+        if let Ok(number) = self.0.parse() {
+            return Some(number);
+        }
         let text = self.0.trim_matches('"');
         // Every number of ours is far below where a float loses whole numbers.
         let number: f64 = text.parse().ok()?;
@@ -300,7 +303,7 @@ struct Message(Vec<u8>);
 
 impl Message {
     fn new() -> Self {
-        let mut bytes = Vec::with_capacity(256);
+        let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(br#"{"jsonrpc":"2.0""#);
         Self(bytes)
     }

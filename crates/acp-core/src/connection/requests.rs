@@ -155,6 +155,9 @@ impl Connection {
 
     /// Answers with `cancelled` whatever the host was asked for this turn's session.
     pub(super) fn cancel_asked_of(&mut self, turn: TurnId, now: Instant) {
+        if self.asked.is_empty() {
+            return;
+        }
         let session = self
             .turns
             .get(&turn)

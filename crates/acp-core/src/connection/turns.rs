@@ -144,9 +144,7 @@ impl Connection {
         if failed && let Some(lane) = self.lanes.get_mut(&lane) {
             lane.pause_until = Some(now + ERROR_PAUSE);
         }
-        self.timers.stop(Timer::Idle(id));
-        self.timers.stop(Timer::CancelAgain(id));
-        self.timers.stop(Timer::CancelGrace(id));
+        self.timers.stop_waiting(id);
         self.cancel_asked_of(id, now);
         if wait {
             if let Some(turn) = self.turns.get_mut(&id) {
@@ -326,7 +324,7 @@ impl Connection {
         let Some(mut turn) = self.turns.remove(&id) else {
             return;
         };
-        self.stop_turn_timers(id);
+        self.timers.stop_turn(id);
         if turn.stage != Stage::Queued {
             turn.dropped.noise = self.stray.noise - turn.stray_before.noise;
             turn.dropped.other_sessions =
@@ -361,21 +359,9 @@ impl Connection {
     /// Ends a turn that never ran.
     pub(super) fn fail_turn(&mut self, id: TurnId, error: LoadError) {
         if let Some(turn) = self.turns.remove(&id) {
-            self.stop_turn_timers(id);
+            self.timers.stop_turn(id);
             let result = Err(error.into_turn(turn.into_partial()));
             self.event(Event::TurnEnded(id, Box::new(result)));
-        }
-    }
-
-    fn stop_turn_timers(&mut self, id: TurnId) {
-        for timer in [
-            Timer::Idle(id),
-            Timer::Deadline(id),
-            Timer::CancelAgain(id),
-            Timer::CancelGrace(id),
-            Timer::Settle(id),
-        ] {
-            self.timers.stop(timer);
         }
     }
 }
