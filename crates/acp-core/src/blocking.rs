@@ -41,7 +41,7 @@ pub use turn::Turn;
 
 use crate::connection::{Connection, PermissionId, RequestKey};
 use crate::driver::{
-    self, Driven, EXIT_WAIT, Pushed, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT, Wake,
+    self, Driven, EXIT_WAIT, Few, Pushed, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT, Wake,
 };
 use crate::error::LoadError;
 use crate::hooks::Hooks;
@@ -440,7 +440,7 @@ impl Driven for Shared {
         }
     }
 
-    fn send(self: &Arc<Self>, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
+    fn send(self: &Arc<Self>, lines: Few<Vec<u8>>, core: MutexGuard<'_, Core>) {
         match self.writer.push(lines, core) {
             Pushed::Done => {}
             Pushed::Waits => self.start_writer(),

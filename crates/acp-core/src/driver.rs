@@ -1,6 +1,7 @@
 //! What the drivers share: the engine behind a lock, who waits for what, and the lines to the agent.
 
 mod canceller;
+mod few;
 mod link;
 mod outbox;
 
@@ -19,6 +20,7 @@ use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::request::GenerateResponse;
 use crate::turn::TurnEvent;
 pub use canceller::Canceller;
+pub(crate) use few::Few;
 pub(crate) use link::{Driven, Link};
 pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
 
@@ -69,7 +71,7 @@ pub(crate) struct Core<W> {
     pub(crate) connection: Connection,
     pub(crate) turns: IdMap<TurnId, TurnSlot<W>>,
     /// Who is to be told when the engine is drained.
-    woken: Vec<W>,
+    woken: Few<W>,
     pub(crate) lanes: IdMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
@@ -117,7 +119,7 @@ impl<W: Wake> Core<W> {
         Self {
             connection,
             turns: IdMap::default(),
-            woken: Vec::new(),
+            woken: Few::default(),
             lanes: IdMap::default(),
             initialized: None,
             stdout_ended: false,
@@ -165,7 +167,7 @@ impl<W: Wake> Core<W> {
     }
 
     /// The engine is drained: hands out who waits for something that has happened.
-    pub(crate) fn take_woken(&mut self) -> Vec<W> {
+    pub(crate) fn take_woken(&mut self) -> Few<W> {
         for slot in self.turns.values_mut().filter(|slot| slot.streams) {
             self.woken.push(slot.wake.take());
         }

@@ -44,11 +44,11 @@ pub fn render_text(request: &GenerateRequest) -> String {
     let user = |message: &&Message| message.role == "user" && with_text(message);
     let messages = &request.messages;
     let named = match messages.iter().rfind(user) {
-        Some(message) => message.content.text().into_owned(),
-        None => messages
-            .iter()
-            .rfind(with_text)
-            .map_or_else(String::new, line),
+        Some(message) => message.content.text(),
+        None => {
+            let last = messages.iter().rfind(with_text);
+            last.map_or_else(String::new, line).into()
+        }
     };
     let mut prompt = if request.wants_object() {
         object::request(request)

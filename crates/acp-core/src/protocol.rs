@@ -13,6 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::text::without_lone_surrogates;
+use crate::wire::Text;
 pub use outgoing::ConfigValue;
 pub(crate) use outgoing::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, ContentBlock, InitializeRequest,
@@ -176,10 +177,13 @@ pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
         && let Ok(plain) = serde_json::from_str::<Plain<'_>>(result.get())
     {
         return PromptResult {
-            stop_reason: plain
-                .stop_reason
-                .map(read_value)
-                .map_or(Value::Null, bounded_value),
+            stop_reason: plain.stop_reason.map_or(Value::Null, |raw| {
+                let value = match serde_json::from_str::<Text<'_>>(raw.get()) {
+                    Ok(Text(text)) => Value::String(text.into_owned()),
+                    Err(_) => read_value(raw),
+                };
+                bounded_value(value)
+            }),
             usage: plain.usage.map(read_value).filter(|usage| !usage.is_null()),
         };
     }

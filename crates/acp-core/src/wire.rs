@@ -41,26 +41,26 @@ impl RequestId {
         Self(raw.get().into())
     }
 
-    /// The id as one of our own, which are small integers.
-    ///
-    /// An agent that answers `"3"`, `3.0` or `3e0` to the request `3` is understood: no id of ours is a
-    /// string, so it cannot be confused with another, and three public clients hang on it.
-    pub(crate) fn as_own(&self) -> Option<u64> {
-        if let Ok(number) = self.0.parse() {
-            return Some(number);
-        }
-        let text = self.0.trim_matches('"');
-        // Every number of ours is far below where a float loses whole numbers.
-        let number: f64 = text.parse().ok()?;
-        let exact = (0.0..9e15).contains(&number) && number.fract() == 0.0;
-        exact.then_some(number as u64)
-    }
-
     /// Whether JSON-RPC allows it as the id of a request: a string, a number or null.
     fn is_valid(&self) -> bool {
         let kind = matches!(self.0.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'));
         self.0.len() <= MAX_ID && (kind || &*self.0 == "null")
     }
+}
+
+/// The id of a response as one of our own, which are small integers.
+///
+/// An agent that answers `"3"`, `3.0` or `3e0` to the request `3` is understood: no id of ours is a string, so it
+/// cannot be confused with another, and three public clients hang on it.
+pub(crate) fn own_id(id: &RawValue) -> Option<u64> {
+    if let Ok(number) = id.get().parse() {
+        return Some(number);
+    }
+    let text = id.get().trim_matches('"');
+    // Every number of ours is far below where a float loses whole numbers.
+    let number: f64 = text.parse().ok()?;
+    let exact = (0.0..9e15).contains(&number) && number.fract() == 0.0;
+    exact.then_some(number as u64)
 }
 
 impl fmt::Display for RequestId {
@@ -86,7 +86,7 @@ pub(crate) enum Frame<'a> {
     },
     Response {
         /// `None` for an answer without an id, which some agents send to what they could not parse.
-        id: Option<RequestId>,
+        id: Option<&'a RawValue>,
         outcome: Outcome<'a>,
     },
     /// White space, which is allowed between messages.
@@ -119,7 +119,11 @@ pub(crate) enum Place {
 /// Reads one line and calls `each` for what is in it, in order, with its text: one message, almost always.
 /// What is no message is [`Frame::Noise`]; nothing fails.
 pub(crate) fn parse_line<'a>(line: &'a str, mut each: impl FnMut(Frame<'a>, &'a str, Place)) {
-    let text = line.trim_start_matches('\u{feff}').trim();
+    let text = if line.starts_with('{') && line.ends_with('}') {
+        line
+    } else {
+        line.trim_start_matches('\u{feff}').trim()
+    };
     if text.is_empty() {
         return each(Frame::Blank, text, Place::Whole);
     }
@@ -190,8 +194,8 @@ impl<'a> Members<'a> {
     }
 
     fn classify(self) -> Frame<'a> {
-        let id = self.id.map(RequestId::from_raw);
         if let Some(raw) = self.method {
+            let id = self.id.map(RequestId::from_raw);
             let method = serde_json::from_str::<Text<'a>>(raw.get());
             return match (id, method) {
                 (Some(id), Ok(Text(method))) if id.is_valid() => Frame::Request {
@@ -215,10 +219,13 @@ impl<'a> Members<'a> {
             (Some(result), None) => Outcome::Result(result),
             (None, Some(error)) => Outcome::Error(error),
             (Some(_), Some(_)) => Outcome::Malformed("it has both a result and an error"),
-            (None, None) if id.is_none() => return Frame::Noise,
+            (None, None) if self.id.is_none() => return Frame::Noise,
             (None, None) => Outcome::Malformed("it has neither a result nor an error"),
         };
-        Frame::Response { id, outcome }
+        Frame::Response {
+            id: self.id,
+            outcome,
+        }
     }
 }
 
@@ -357,7 +364,7 @@ mod tests {
             Frame::InvalidRequest { id } => format!("invalid request {id}"),
             Frame::Notification { method, .. } => format!("notification {method}"),
             Frame::Response { id, outcome } => {
-                let id = id.as_ref().map_or("none".to_owned(), RequestId::to_string);
+                let id = id.map_or("none", RawValue::get);
                 match outcome {
                     Outcome::Result(raw) => format!("result {id} {}", raw.get()),
                     Outcome::Error(raw) => format!("error {id} {}", raw.get()),
@@ -443,7 +450,7 @@ mod tests {
 
     #[test]
     fn own_ids_are_found_in_every_spelling() {
-        let own = |text: &str| RequestId(text.into()).as_own();
+        let own = |text| own_id(serde_json::from_str(text).unwrap());
         assert_eq!(own("3"), Some(3));
         assert_eq!(own("\"3\""), Some(3));
         assert_eq!(own("3.0"), Some(3));

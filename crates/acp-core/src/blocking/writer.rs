@@ -34,7 +34,11 @@ impl Writer {
     }
 
     /// Adds whole lines; after the end they are dropped. `order` is given up once they have their place.
-    pub(super) fn push(&self, lines: Vec<Vec<u8>>, order: impl Sized) -> Pushed {
+    pub(super) fn push(
+        &self,
+        lines: impl IntoIterator<Item = Vec<u8>>,
+        order: impl Sized,
+    ) -> Pushed {
         let mut outbox = lock(&self.outbox);
         drop(order);
         let pushed = outbox.push_all(lines);

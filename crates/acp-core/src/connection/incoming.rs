@@ -11,7 +11,7 @@ use crate::protocol::{
     UpdateParams, is_about_session, method, read_error, read_prompt_result, read_value,
 };
 use crate::turn::{Answer, Applied, Stage, read_stop_reason};
-use crate::wire::{self, Frame, Outcome, Place, RequestId, code};
+use crate::wire::{self, Frame, Outcome, Place, code};
 
 /// Updates kept for sessions that are not known yet.
 const MAX_EARLY_UPDATES: usize = 64;
@@ -68,7 +68,7 @@ impl Connection {
                 self.send(wire::error(&id, code::INVALID_REQUEST, "Invalid request"));
             }
             Frame::Response { id, outcome } => {
-                self.handle_response(id.as_ref(), outcome, line, now);
+                self.handle_response(id.and_then(wire::own_id), outcome, line, now);
             }
             Frame::Blank => {}
             Frame::Noise => self.note_noise(line),
@@ -166,16 +166,8 @@ impl Connection {
         }
     }
 
-    fn handle_response(
-        &mut self,
-        id: Option<&RequestId>,
-        outcome: Outcome<'_>,
-        line: &str,
-        now: Instant,
-    ) {
-        let call = id
-            .and_then(RequestId::as_own)
-            .and_then(|id| self.pending.remove(&id));
+    fn handle_response(&mut self, id: Option<u64>, outcome: Outcome<'_>, line: &str, now: Instant) {
+        let call = id.and_then(|id| self.pending.remove(&id));
         match call {
             Some(Call::Initialize) => self.initialize_answered(outcome, now),
             Some(Call::Authenticate) => self.authenticate_answered(outcome, now),
@@ -208,8 +200,7 @@ impl Connection {
             }
             Some(Call::AbandonedSession) => self.abandoned_session_answered(outcome, now),
             Some(Call::CloseSession) => {
-                let id = id.and_then(RequestId::as_own).unwrap_or_default();
-                self.close_session_answered(id, &outcome);
+                self.close_session_answered(id.unwrap_or_default(), &outcome);
             }
             // A response that nobody asked for is never answered. It may say why something else
             // hangs, so it is kept for diagnostics.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Core, Delivered, Wake};
+use super::{Core, Delivered, Few, Wake};
 use crate::connection::{LaneId, Output, PermissionId, RequestKey, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
@@ -50,7 +50,7 @@ pub(crate) trait Driven: Sized {
 
     /// Sends lines to the agent, after all that were sent before. Their place is taken while the engine is
     /// locked, and they are written when it is not.
-    fn send(self: &Arc<Self>, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core<Self::Wake>>);
+    fn send(self: &Arc<Self>, lines: Few<Vec<u8>>, core: MutexGuard<'_, Core<Self::Wake>>);
 
     /// Asks for a look at the engine at this instant, at the latest.
     fn set_alarm(&self, at: Option<Instant>);
@@ -67,7 +67,7 @@ pub(crate) trait Driven: Sized {
     /// the lock.
     #[expect(clippy::disallowed_methods, reason = "drivers read the clock")]
     fn pump(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) {
-        let (mut lines, mut has_changed) = (Vec::new(), false);
+        let (mut lines, mut has_changed) = (Few::default(), false);
         let at = loop {
             let event = match core.connection.poll_output() {
                 Output::Send(line) => {

@@ -79,7 +79,7 @@ impl<P: TryWrite> Outbox<P> {
     }
 
     /// Writes several lines, and tells the worst that became of one.
-    pub(crate) fn push_all(&mut self, lines: Vec<Vec<u8>>) -> Pushed {
+    pub(crate) fn push_all(&mut self, lines: impl IntoIterator<Item = Vec<u8>>) -> Pushed {
         let pushed = lines.into_iter().map(|line| self.push(line)).max();
         pushed.unwrap_or(Pushed::Done)
     }

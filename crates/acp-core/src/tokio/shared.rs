@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
 use crate::connection::{Connection, PermissionId, RequestKey};
-use crate::driver::{self, Driven, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
+use crate::driver::{self, Driven, Few, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
 use crate::error::{ExitInfo, LoadError};
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -124,7 +124,7 @@ impl Driven for Shared {
         });
     }
 
-    fn send(self: &Arc<Self>, lines: Vec<Vec<u8>>, core: MutexGuard<'_, Core>) {
+    fn send(self: &Arc<Self>, lines: Few<Vec<u8>>, core: MutexGuard<'_, Core>) {
         let mut outbox = lock(&self.outbox);
         drop(core);
         let pushed = outbox.push_all(lines);
