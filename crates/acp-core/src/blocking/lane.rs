@@ -84,6 +84,7 @@ impl Lane {
             shared,
             id,
             changed,
+            ended: false,
         })
     }
 
@@ -117,7 +118,12 @@ impl Lane {
     /// The process for the next turn: the one that serves the lane, or a new one in its place, in which
     /// the lane then needs a new session.
     fn bind(&self) -> Result<(Arc<Shared>, LaneId), LoadError> {
+        let bound = self.bound();
+        if Arc::ptr_eq(&self.link.live()?, &bound.0) {
+            return Ok(bound);
+        }
         let _binding = lock(&self.binding);
+        // Somebody else may have done it meanwhile.
         if !Arc::ptr_eq(&self.link.live()?, &self.bound().0) {
             let session = Bound::open(&self.link)?;
             *lock(&self.session) = session;

@@ -18,6 +18,8 @@ pub struct Turn {
     pub(super) shared: Arc<Shared>,
     pub(super) id: TurnId,
     pub(super) changed: Arc<Condvar>,
+    /// Its end was handed out, so that there is nothing to cancel.
+    pub(super) ended: bool,
 }
 
 impl Turn {
@@ -26,10 +28,11 @@ impl Turn {
     /// # Errors
     ///
     /// See [`GenerateError`].
-    pub fn wait(self) -> Result<GenerateResponse, GenerateError> {
+    pub fn wait(mut self) -> Result<GenerateResponse, GenerateError> {
         let mut core = lock(&self.shared.core);
         loop {
             if let Some(result) = core.take_result(self.id) {
+                self.ended = true;
                 return result;
             }
             core = wait(&self.changed, core);
@@ -45,7 +48,7 @@ impl Turn {
     ///
     /// See [`GenerateError`].
     pub fn wait_with(
-        self,
+        mut self,
         mut on_text: impl FnMut(&str),
     ) -> Result<GenerateResponse, GenerateError> {
         let mut seen = 0;
@@ -70,6 +73,7 @@ impl Turn {
                 core = wait(&self.changed, core);
             }
             if let Some(result) = result {
+                self.ended = true;
                 return result;
             }
         }
@@ -85,7 +89,7 @@ impl Turn {
     ///
     /// See [`GenerateError`].
     pub fn wait_with_events(
-        self,
+        mut self,
         mut on_event: impl FnMut(TurnEvent),
     ) -> Result<GenerateResponse, GenerateError> {
         let mut core = lock(&self.shared.core);
@@ -103,6 +107,7 @@ impl Turn {
                 core = wait(&self.changed, core);
             }
             if let Some(result) = result {
+                self.ended = true;
                 return result;
             }
         }
@@ -122,7 +127,9 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.shared.abandon_turn(self.id, Instant::now());
+        if !self.ended {
+            self.shared.abandon_turn(self.id, Instant::now());
+        }
     }
 }
 

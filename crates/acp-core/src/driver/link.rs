@@ -193,13 +193,15 @@ impl<D: Driven> Link<D> {
     /// [`LoadOptions::restart`] one that is lost; the turns that it was lost with stay lost, because they
     /// may have had effects.
     pub(crate) fn live(&self) -> Result<Arc<D>, LoadError> {
-        let _replacing = lock(&self.replacing);
-        let shared = self.shared();
-        let closed = self.is_closed();
-        if closed || !(shared.retire() || self.options.restart && shared.is_lost()) {
+        if let Some(shared) = self.serving() {
             return Ok(shared);
         }
-        shared.replace();
+        let _replacing = lock(&self.replacing);
+        // Somebody else may have replaced it meanwhile.
+        if let Some(shared) = self.serving() {
+            return Ok(shared);
+        }
+        self.shared().replace();
         // Whichever lane came first would get the session that another one had.
         let new = D::start(&self.options.clone().without_resume())?;
         let mut state = lock(&self.state);
@@ -211,6 +213,16 @@ impl<D: Driven> Link<D> {
         }
         state.shared = Arc::clone(&new);
         Ok(new)
+    }
+
+    /// The process now, unless another one has to take its place.
+    fn serving(&self) -> Option<Arc<D>> {
+        let (shared, closed) = {
+            let state = lock(&self.state);
+            (Arc::clone(&state.shared), state.closed)
+        };
+        let serves = closed || !(shared.retire() || self.options.restart && shared.is_lost());
+        serves.then_some(shared)
     }
 
     /// The process now.

@@ -116,8 +116,9 @@ impl Lane {
     /// The process for the next turn: the one that serves the lane, or a new one in its place, in which
     /// the lane then needs a new session.
     async fn bind(&self) -> Result<(Arc<Shared>, LaneId), LoadError> {
-        if Arc::ptr_eq(&self.link.live()?, &self.bound().0) {
-            return Ok(self.bound());
+        let bound = self.bound();
+        if Arc::ptr_eq(&self.link.live()?, &bound.0) {
+            return Ok(bound);
         }
         let _binding = self.binding.lock().await;
         if !Arc::ptr_eq(&self.link.live()?, &self.bound().0) {
