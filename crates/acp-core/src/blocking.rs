@@ -218,7 +218,7 @@ impl Shared {
             let left = self.alarm.left(now);
             if left.is_some_and(|left| left.is_zero()) {
                 let mut core = lock(&self.core);
-                core.connection.handle_timeout(now);
+                core.handle_timeout(now);
                 self.pump(core);
                 continue;
             }
@@ -450,7 +450,7 @@ impl Driven for Shared {
         }
     }
 
-    fn set_alarm(&self, at: Option<Instant>) {
+    fn set_alarm(&self, at: Instant) {
         self.alarm.set(at);
     }
 

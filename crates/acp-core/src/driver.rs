@@ -75,6 +75,8 @@ pub(crate) struct Core<W> {
     pub(crate) lanes: IdMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
+    /// What [`Driven::set_alarm`] was last called for, until it goes off.
+    pub(crate) alarm: Option<Instant>,
     pub(crate) stdout_ended: bool,
     pub(crate) stderr_ended: bool,
     /// Nothing new is begun here: another process takes the place of this one.
@@ -122,6 +124,7 @@ impl<W: Wake> Core<W> {
             woken: Few::default(),
             lanes: IdMap::default(),
             initialized: None,
+            alarm: None,
             stdout_ended: false,
             stderr_ended: false,
             retired: false,
@@ -164,6 +167,12 @@ impl<W: Wake> Core<W> {
                 Delivered::Changed
             }
         }
+    }
+
+    /// The alarm has gone off.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.alarm = None;
+        self.connection.handle_timeout(now);
     }
 
     /// The engine is drained: hands out who waits for something that has happened.

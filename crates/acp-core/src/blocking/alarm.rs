@@ -45,18 +45,9 @@ impl Alarm {
         Ok((Self { state }, bell))
     }
 
-    /// Asks for a look at this instant, at the latest.
-    ///
-    /// An alarm that is set for earlier stays: the reader then looks once too often, which is cheaper than to wake
-    /// it in every turn to be told of a later one.
-    pub(super) fn set(&self, at: Option<Instant>) {
-        let Some(at) = at else {
-            return;
-        };
+    /// Asks for a look at this instant.
+    pub(super) fn set(&self, at: Instant) {
         let mut state = lock(&self.state);
-        if state.at.is_some_and(|set| set <= at) {
-            return;
-        }
         state.at = Some(at);
         if state.sound == Sound::Needed {
             state.sound = Sound::Rung;
@@ -121,23 +112,21 @@ mod tests {
             }
             woken
         };
-        alarm.set(Some(now + 3600 * SECOND));
+        alarm.set(now + 3600 * SECOND);
         assert_eq!(alarm.left(now), Some(3600 * SECOND));
         thread::scope(|scope| {
-            scope.spawn(|| alarm.set(Some(now + 60 * SECOND)));
+            scope.spawn(|| alarm.set(now + 60 * SECOND));
             assert_eq!(wait(Some(3600 * SECOND)), Woken::Bell);
         });
-        // Neither a later one nor one that the reader will see before it waits makes a sound.
-        alarm.set(Some(now + 30 * SECOND));
+        // One that the reader will see before it waits makes no sound.
+        alarm.set(now + 30 * SECOND);
         assert_eq!(alarm.left(now), Some(30 * SECOND));
-        alarm.set(Some(now + 40 * SECOND));
-        alarm.set(None);
         assert_eq!(wait(Some(Duration::from_millis(1))), Woken::Nothing);
         assert_eq!(alarm.left(now + 31 * SECOND), Some(Duration::ZERO));
         assert_eq!(alarm.left(now + 31 * SECOND), None, "it goes off once");
         // Nobody reads what is rung after the end.
         alarm.mute();
-        alarm.set(Some(now));
+        alarm.set(now);
         assert_eq!(wait(Some(Duration::from_millis(1))), Woken::Nothing);
         alarm.stop();
         assert_eq!(wait(None), Woken::Stopped);

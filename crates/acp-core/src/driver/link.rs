@@ -52,8 +52,8 @@ pub(crate) trait Driven: Sized {
     /// locked, and they are written when it is not.
     fn send(self: &Arc<Self>, lines: Few<Vec<u8>>, core: MutexGuard<'_, Core<Self::Wake>>);
 
-    /// Asks for a look at the engine at this instant, at the latest.
-    fn set_alarm(&self, at: Option<Instant>);
+    /// Asks for a look at the engine at this instant, which is sooner than any that was asked for before.
+    fn set_alarm(&self, at: Instant);
 
     /// Starts a process.
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError>;
@@ -86,7 +86,14 @@ pub(crate) trait Driven: Sized {
                 }
             }
         };
-        self.set_alarm(at);
+        // An alarm that is set for earlier stays: the driver then looks once too often, which is cheaper than to be
+        // told of a later one in every turn.
+        if let Some(at) = at
+            && core.alarm.is_none_or(|set| at < set)
+        {
+            core.alarm = Some(at);
+            self.set_alarm(at);
+        }
         let woken = core.take_woken();
         if lines.is_empty() {
             drop(core);

@@ -138,16 +138,9 @@ impl Driven for Shared {
         }
     }
 
-    // One that is set for earlier stays: the task then looks once too often, which is cheaper than to wake it in
-    // every turn.
-    fn set_alarm(&self, at: Option<Instant>) {
-        let mut alarm = lock(&self.alarm);
-        if let Some(at) = at
-            && alarm.is_none_or(|set| at < set)
-        {
-            *alarm = Some(at);
-            self.alarm_set.notify_one();
-        }
+    fn set_alarm(&self, at: Instant) {
+        *lock(&self.alarm) = Some(at);
+        self.alarm_set.notify_one();
     }
 
     fn start(options: &LoadOptions) -> Result<Arc<Self>, LoadError> {

@@ -123,7 +123,7 @@ impl Shared {
                 Some(_) => {
                     *lock(&self.alarm) = None;
                     let mut core = lock(&self.core);
-                    core.connection.handle_timeout(Instant::now());
+                    core.handle_timeout(Instant::now());
                     self.pump(core);
                 }
             }
