@@ -10,16 +10,16 @@ use crate::request::{GenerateResponse, StopReason};
 use crate::wire::code;
 
 impl Turn {
-    /// What the turn came to.
+    /// What the turn came to. It is large, and taken apart where it is.
     pub(crate) fn finish(
-        mut self,
+        mut self: Box<Self>,
         auth_methods: &[AuthMethod],
         stderr_tail: &dyn Fn() -> String,
     ) -> Result<GenerateResponse, GenerateError> {
         self.flush();
         self.reply();
         let read = self.reply.take().unwrap_or_else(|| Ok(Reply::default()));
-        let partial = self.text;
+        let partial = std::mem::take(&mut self.text);
         match self.cancel {
             Some(CancelCause::Host) => return Err(GenerateError::Cancelled { partial }),
             Some(CancelCause::Idle(limit)) => {
@@ -30,7 +30,7 @@ impl Turn {
             }
             None => {}
         }
-        let result = match self.answer {
+        let result = match self.answer.take() {
             Some(Answer::Result(result)) => result,
             Some(Answer::Error(error)) if error.code == code::AUTH_REQUIRED => {
                 return Err(GenerateError::AuthRequired {

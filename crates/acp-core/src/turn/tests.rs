@@ -30,7 +30,7 @@ fn finish(mut turn: Turn) -> Result<GenerateResponse, GenerateError> {
         stop_reason: json!("end_turn"),
         usage: None,
     }));
-    turn.finish(&[], &String::new)
+    Box::new(turn).finish(&[], &String::new)
 }
 
 #[test]
