@@ -13,7 +13,6 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::text::without_lone_surrogates;
-use crate::wire::Text;
 pub use outgoing::ConfigValue;
 pub(crate) use outgoing::{
     AuthenticateRequest, CancelNotification, CloseSessionRequest, ContentBlock, InitializeRequest,
@@ -165,28 +164,6 @@ pub(crate) struct PromptResult {
 
 /// Reads it as far as it goes: `{}` and null are answers without a stop reason.
 pub(crate) fn read_prompt_result(result: &RawValue) -> PromptResult {
-    /// What nearly every answer is. One that is not, such as a member that is there twice, is read as a whole.
-    #[derive(Deserialize)]
-    struct Plain<'a> {
-        #[serde(borrow, rename = "stopReason")]
-        stop_reason: Option<&'a RawValue>,
-        #[serde(borrow)]
-        usage: Option<&'a RawValue>,
-    }
-    if result.get().starts_with('{')
-        && let Ok(plain) = serde_json::from_str::<Plain<'_>>(result.get())
-    {
-        return PromptResult {
-            stop_reason: plain.stop_reason.map_or(Value::Null, |raw| {
-                let value = match serde_json::from_str::<Text<'_>>(raw.get()) {
-                    Ok(Text(text)) => Value::String(text.into_owned()),
-                    Err(_) => read_value(raw),
-                };
-                bounded_value(value)
-            }),
-            usage: plain.usage.map(read_value).filter(|usage| !usage.is_null()),
-        };
-    }
     let value = read_value(result);
     PromptResult {
         stop_reason: bounded_value(value["stopReason"].clone()),

@@ -1,8 +1,8 @@
-//! The common case of an update, read in one pass over its line.
+//! The common cases, each read in one pass over its line: an update, and the answer to a prompt.
 //!
 //! A turn is thousands of chunks. What is plain about one — a notification with the members that it should have, in
-//! their usual order, for a turn that runs — is applied here; whatever is not goes the long way, which knows every
-//! habit of every agent and comes to the same.
+//! their usual order, for a turn that runs — is applied here, and so is an answer with a known stop reason; whatever
+//! is not goes the long way, which knows every habit of every agent and comes to the same.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,11 +10,12 @@ use std::time::Instant;
 
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Connection;
-use crate::protocol::{is_about_session, method};
-use crate::turn::{Applied, Stage};
+use super::{Call, Connection};
+use crate::protocol::{PromptResult, is_about_session, method, read_value};
+use crate::turn::{Answer, Applied, Stage, read_stop_reason};
 use crate::wire::Place;
 
 /// How nearly every agent begins an answer, which need not be read to tell that it is no update.
@@ -35,6 +36,30 @@ struct Line<'a> {
     #[serde(default)]
     error: Never,
 }
+
+/// The answer to a prompt, and nothing else.
+#[expect(dead_code, reason = "what is not to be there is not read")]
+#[derive(Deserialize)]
+struct AnswerLine<'a> {
+    id: u64,
+    #[serde(borrow)]
+    result: PlainResult<'a>,
+    #[serde(default)]
+    method: Never,
+    #[serde(default)]
+    error: Never,
+}
+
+#[derive(Deserialize)]
+struct PlainResult<'a> {
+    #[serde(borrow, rename = "stopReason")]
+    stop_reason: Cow<'a, str>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+}
+
+/// How its result begins, which serde would also take for a struct if it were an array.
+const RESULT: &str = r#""result":{"#;
 
 #[derive(Deserialize)]
 struct Params<'a> {
@@ -70,7 +95,7 @@ impl Connection {
     /// Applies a line if it is the common case. Nothing has happened otherwise.
     pub(super) fn handle_common(&mut self, text: &str, now: Instant) -> bool {
         if text.starts_with(ANSWER) {
-            return false;
+            return text.contains(RESULT) && self.handle_plain_answer(text, now);
         }
         let Ok(line) = serde_json::from_str::<Line<'_>>(text) else {
             return false;
@@ -102,6 +127,31 @@ impl Connection {
             Applied::ToolsDone => self.idle_from_now(id, now),
             Applied::Text | Applied::Counted => {}
         }
+        true
+    }
+
+    fn handle_plain_answer(&mut self, text: &str, now: Instant) -> bool {
+        let Ok(AnswerLine { id, result, .. }) = serde_json::from_str(text) else {
+            return false;
+        };
+        let Some(&Call::Prompt(turn)) = self.pending.get(&id) else {
+            return false;
+        };
+        let stop_reason = Value::String(result.stop_reason.into_owned());
+        if read_stop_reason(&stop_reason).is_none() {
+            return false;
+        }
+        if self.is_echo(text.trim(), Place::Whole) {
+            self.note_noise(text);
+            return true;
+        }
+        self.pending.remove(&id);
+        let usage = result.usage.map(read_value);
+        let result = PromptResult {
+            stop_reason,
+            usage: usage.filter(|usage| !usage.is_null()),
+        };
+        self.prompt_answered(turn, Answer::Result(result), now);
         true
     }
 }
