@@ -58,8 +58,8 @@ struct PlainResult<'a> {
     usage: Option<&'a RawValue>,
 }
 
-/// How its result begins, which serde would also take for a struct if it were an array.
-const RESULT: &str = r#""result":{"#;
+/// What follows its id. (From an array serde would read the struct, too.)
+const RESULT: &str = r#","result":{"#;
 
 #[derive(Deserialize)]
 struct Params<'a> {
@@ -94,8 +94,9 @@ struct Never;
 impl Connection {
     /// Applies a line if it is the common case. Nothing has happened otherwise.
     pub(super) fn handle_common(&mut self, text: &str, now: Instant) -> bool {
-        if text.starts_with(ANSWER) {
-            return text.contains(RESULT) && self.handle_plain_answer(text, now);
+        if let Some(rest) = text.strip_prefix(ANSWER) {
+            let rest = rest.trim_start_matches(|digit: char| digit.is_ascii_digit());
+            return rest.starts_with(RESULT) && self.handle_plain_answer(text, now);
         }
         let Ok(line) = serde_json::from_str::<Line<'_>>(text) else {
             return false;
