@@ -86,11 +86,11 @@ impl WorkResult {
         }
     }
 
-    pub fn of_build(work: &Work, time: Duration, crates: usize) -> Self {
-        let measured = |name: &str, value| Measured {
+    pub fn of_build(work: &Work, times: &[Duration], crates: usize) -> Self {
+        let measured = |name: &str, values| Measured {
             name: name.to_owned(),
             rounds: Rounds {
-                values: vec![value],
+                values,
                 ..Rounds::default()
             },
             failure: None,
@@ -99,10 +99,13 @@ impl WorkResult {
             name: work.name.to_owned(),
             about: work.about.to_owned(),
             placement: None,
-            rounds: 1,
+            rounds: times.len(),
             clients: vec![
-                measured("acp-core", time.as_secs_f64() * 1e9),
-                measured("acp-core crates", crates as f64),
+                measured(
+                    "acp-core",
+                    times.iter().map(|time| time.as_secs_f64() * 1e9).collect(),
+                ),
+                measured("acp-core crates", vec![crates as f64]),
             ],
         }
     }
