@@ -7,11 +7,11 @@ mod scripts;
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use acp_core::tokio::{AcpAgent, load_acp};
+use acp_core::tokio::{AcpAgent, AcpModel, load_acp};
 use acp_core::{
     GenerateRequest, LoadOptions, PermissionDecision, PermissionPolicy, TurnEvent, TurnOptions,
 };
@@ -272,6 +272,62 @@ fn a_runtime_that_ends_ends_every_call() {
     wait_for("the end of the agent", || {
         (!is_running(process)).then_some(())
     });
+}
+
+#[test]
+fn a_runtime_that_ends_before_it_has_run_a_task_ends_every_call() {
+    let one_thread = || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_all().build().unwrap()
+    };
+    let (first, second) = (one_thread(), one_thread());
+    let agent = first.block_on(async { AcpAgent::spawn(script(&[HANDSHAKE])).unwrap() });
+    drop(first);
+    let ready = async { tokio::time::timeout(Duration::from_secs(10), agent.wait_ready()).await };
+    let error = second.block_on(ready).unwrap().unwrap_err();
+    assert_eq!(error.kind(), "closed");
+    wait_for("the end of the agent", || {
+        (!is_running(agent.process_id())).then_some(())
+    });
+}
+
+/// One that ends by neither the end of its input nor SIGTERM.
+const STUBBORN: &str = "trap '' TERM; while :; do sleep 0.05; done";
+
+#[tokio::test]
+async fn a_function_of_the_host_may_close_the_agent() {
+    let model: Arc<OnceLock<AcpModel>> = Arc::default();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let closes = Arc::clone(&model);
+    let ask = ASK.split_once("read -r answer").unwrap().0;
+    let options = script(&[HANDSHAKE, ask, STUBBORN]).ask_permission_async(move |_| {
+        let (model, tell) = (Arc::clone(&closes), tell.clone());
+        async move {
+            let model = model.get().unwrap();
+            model.close().await;
+            tell.send(is_running(model.agent().process_id())).unwrap();
+            PermissionDecision::Cancelled
+        }
+    });
+    model.set(load_acp(options).await.unwrap()).unwrap();
+    let error = model.get().unwrap().generate(&hi()).await.unwrap_err();
+    assert_eq!(error.kind(), "closed");
+    // It is not ended itself by what it does.
+    let told = tokio::time::timeout(Duration::from_secs(10), told.recv()).await;
+    assert_eq!(told, Ok(Some(false)));
+}
+
+#[tokio::test]
+async fn a_close_that_nobody_waits_for_is_finished() {
+    let model = load_acp(script(&[HANDSHAKE, STUBBORN])).await.unwrap();
+    begin_and_drop(model.close()).await;
+    let process = model.agent().process_id();
+    let gone = move || {
+        wait_for("the end of the agent", || {
+            (!is_running(process)).then_some(())
+        })
+    };
+    tokio::task::spawn_blocking(gone).await.unwrap();
 }
 
 #[test]

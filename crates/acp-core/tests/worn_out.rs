@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use acp_core::{GenerateRequest, Lane, LoadOptions, StatePolicy, load_acp};
-use scripts::{is_running, script};
+use scripts::{is_running, running_with, script};
 
 /// Opens any session and answers any prompt, with `ok`.
 const ANY: &str = r#"
@@ -69,7 +69,8 @@ fn every_call_is_answered_while_processes_come_and_go() {
 #[test]
 fn a_close_at_any_moment_ends_every_call() {
     for pause in 0..10 {
-        let model = load_acp(options()).unwrap();
+        let mark = format!("worn-out-{}-{pause}", std::process::id());
+        let model = load_acp(options().env("MARK", &mark)).unwrap();
         let lanes: Vec<Lane> = (0..3).map(|_| model.lane().unwrap()).collect();
         thread::scope(|scope| {
             for lane in &lanes {
@@ -87,6 +88,8 @@ fn a_close_at_any_moment_ends_every_call() {
                 assert!(model.generate(&hi()).is_ok());
             }
             model.close();
+            // Nor is there one that had just been started to take the place of another.
+            assert_eq!(running_with(&mark), Vec::<u32>::new());
         });
         assert!(!is_running(model.agent().process_id()));
     }

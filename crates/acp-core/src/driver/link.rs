@@ -209,16 +209,13 @@ impl<D: Driven> Link<D> {
             return Ok(shared);
         }
         self.shared().replace();
+        if self.is_closed() {
+            return Ok(self.shared());
+        }
         // Whichever lane came first would get the session that another one had.
         let new = D::start(&self.options.clone().without_resume())?;
-        let mut state = lock(&self.state);
-        if state.closed {
-            // Closed meanwhile, by somebody who could not know of the new one.
-            drop(state);
-            new.replace();
-            return Ok(new);
-        }
-        state.shared = Arc::clone(&new);
+        // If it was closed meanwhile, whoever did waits for this one to end it.
+        lock(&self.state).shared = Arc::clone(&new);
         Ok(new)
     }
 
@@ -244,12 +241,101 @@ impl<D: Driven> Link<D> {
 
     /// Lets nothing take the place of the process any more, and hands it out to be closed.
     pub(crate) fn close(&self) -> Arc<D> {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        Arc::clone(&state.shared)
+        lock(&self.state).closed = true;
+        // One that takes its place right now would be left behind.
+        let _replacing = lock(&self.replacing);
+        self.shared()
     }
 
     pub(crate) fn turn_options(&self) -> TurnOptions {
         self.options.turn
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test needs threads of its own"
+)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+
+    use super::*;
+    use crate::connection::{Connection, ConnectionOptions};
+
+    struct Nobody;
+
+    impl Wake for Nobody {
+        fn take(&mut self) -> Self {
+            Self
+        }
+
+        fn wake(self) {}
+    }
+
+    /// A process that is none.
+    struct Fake(Mutex<Core<Nobody>>);
+
+    /// What the next start says, and what it waits for then.
+    static NEXT_START: Mutex<Option<(Sender<()>, Receiver<()>)>> = Mutex::new(None);
+
+    impl Driven for Fake {
+        type Wake = Nobody;
+
+        fn core(&self) -> &Mutex<Core<Nobody>> {
+            &self.0
+        }
+
+        fn process(&self) -> &AgentProcess {
+            unreachable!("there is none")
+        }
+
+        fn started(&self) -> Instant {
+            Instant::now()
+        }
+
+        fn changed(&self) {}
+
+        fn ask(self: &Arc<Self>, _: &mut Core<Nobody>, _: PermissionId, _: PermissionRequest) {}
+
+        fn hand_over(self: &Arc<Self>, _: &mut Core<Nobody>, _: RequestKey, _: String, _: Value) {}
+
+        fn send(self: &Arc<Self>, _: Few<Vec<u8>>, _: MutexGuard<'_, Core<Nobody>>) {}
+
+        fn set_alarm(&self, _: Instant) {}
+
+        fn start(_: &LoadOptions) -> Result<Arc<Self>, LoadError> {
+            if let Some((started, go_on)) = lock(&NEXT_START).take() {
+                started.send(()).unwrap();
+                go_on.recv().unwrap();
+            }
+            let connection = Connection::new(ConnectionOptions::new("/"), Instant::now());
+            Ok(Arc::new(Self(Mutex::new(Core::new(connection)))))
+        }
+
+        fn replace(self: &Arc<Self>) {}
+    }
+
+    #[test]
+    fn who_closes_is_given_the_process_that_is_being_started() {
+        let link = Link::<Fake>::start(LoadOptions::new(["agent"])).unwrap();
+        lock(&link.shared().0).retired = true;
+        let ((started, has_started), (go_on, may_go_on)) = (channel(), channel());
+        *lock(&NEXT_START) = Some((started, may_go_on));
+        thread::scope(|scope| {
+            let replaces = scope.spawn(|| link.live().unwrap());
+            has_started.recv().unwrap();
+            let closes = scope.spawn(|| link.close());
+            while !link.is_closed() {
+                thread::yield_now();
+            }
+            go_on.send(()).unwrap();
+            let closed = closes.join().unwrap();
+            assert!(Arc::ptr_eq(&closed, &replaces.join().unwrap()));
+        });
+        // Nothing is started any more.
+        lock(&link.shared().0).retired = true;
+        assert!(Arc::ptr_eq(&link.live().unwrap(), &link.shared()));
     }
 }

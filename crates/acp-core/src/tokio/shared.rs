@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
+use super::tasks::Supervised;
 use crate::connection::{Connection, PermissionId, RequestKey};
 use crate::driver::{self, Driven, Few, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
 use crate::error::{ExitInfo, LoadError};
@@ -222,9 +223,10 @@ impl Shared {
         }
     }
 
-    /// Ends everything; the process is gone when it returns.
+    /// Ends everything; the process is gone when it returns. If nobody waits for that any more it is ended behind.
     pub(super) async fn close(self: &Arc<Self>) {
         self.end_calls();
+        let mut closing = Closing(Some(self));
         let exit = self.exit_within(self.process.eof_grace()).await;
         if exit.is_none() || !self.process.is_gone() {
             self.end_process(AgentProcess::end_now).await;
@@ -243,6 +245,7 @@ impl Shared {
         // The end of the wait is no failure: the tasks are ended all the same.
         let _ended = timeout(STDERR_WAIT, ended).await;
         self.end_tasks();
+        closing.0 = None;
     }
 
     /// Ends everything without waiting for it, on a thread of its own.
@@ -274,10 +277,13 @@ impl Shared {
         outbox.abandon();
         drop(outbox);
         // The writer holds the pipe while it waits for it, and the agent's input would not end. Functions of the
-        // host that still think have nobody to answer to.
+        // host that still think have nobody to answer to, but one of them may be closing the agent right here.
         let asked = std::mem::take(&mut *lock(&self.asked));
+        let here = tokio::task::try_id();
         for task in lock(&self.writer).take().into_iter().chain(asked) {
-            task.abort();
+            if Some(task.id()) != here {
+                task.abort();
+            }
         }
     }
 
@@ -325,8 +331,9 @@ impl Shared {
         let mut tasks = vec![stdout.abort_handle(), stderr.abort_handle()];
         let writer = runtime.spawn(Arc::clone(self).write_loop());
         *lock(&self.writer) = Some(writer.abort_handle());
+        let supervised = Supervised(Arc::clone(self));
         for task in [
-            runtime.spawn(Arc::clone(self).supervise(stdout, stderr)),
+            runtime.spawn(Arc::clone(self).supervise(supervised, stdout, stderr)),
             runtime.spawn(Arc::clone(self).timer_loop()),
         ] {
             tasks.push(task.abort_handle());
@@ -367,6 +374,17 @@ impl Shared {
         });
         if spawned.is_err() || ended.await.is_err() {
             self.process.kill();
+        }
+    }
+}
+
+/// A close that has begun. It is finished without its caller if that does not wait for the end.
+struct Closing<'a>(Option<&'a Arc<Shared>>);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            shared.close_behind();
         }
     }
 }

@@ -47,10 +47,10 @@ impl Shared {
     /// Waits for the end of the agent, and tells every caller how it ended.
     pub(super) async fn supervise(
         self: Arc<Self>,
+        _supervised: Supervised,
         mut stdout: JoinHandle<()>,
         mut stderr: JoinHandle<()>,
     ) {
-        let _supervised = Supervised(Arc::clone(&self));
         let exited = async { while self.exit_within(Duration::MAX).await.is_none() {} };
         tokio::select! {
             _ = &mut stdout => {}
@@ -131,8 +131,9 @@ impl Shared {
     }
 }
 
-/// Tells every caller, and ends the process, if the runtime ends before the agent does.
-struct Supervised(Arc<Shared>);
+/// Tells every caller, and ends the process, if the runtime ends before the agent does. The task is given it from
+/// outside: a runtime may end before it has run the task at all.
+pub(super) struct Supervised(pub(super) Arc<Shared>);
 
 impl Drop for Supervised {
     fn drop(&mut self) {

@@ -43,6 +43,18 @@ pub fn is_running(pid: u32) -> bool {
     }
 }
 
+/// The processes that run with this text in their environment, and are not this one.
+pub fn running_with(text: &str) -> Vec<u32> {
+    let has = |pid: &u32| {
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environ).contains(text)
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|&pid| pid != std::process::id() && has(&pid) && is_running(pid))
+        .collect()
+}
+
 /// The process id that a script writes to a file, once it has.
 pub fn pid_in(file: &Path) -> u32 {
     wait_for("a process id", || {
