@@ -122,7 +122,8 @@ impl Pool {
             hasher: RandomState::new(),
             runtime,
         });
-        inner.runtime.spawn(Arc::clone(&inner).timer_loop());
+        let attended = Attended(Arc::clone(&inner));
+        inner.runtime.spawn(Arc::clone(&inner).timer_loop(attended));
         let pool = Self { inner };
         let probe = Digests::of(&GenerateRequest::default(), &pool.inner.hasher);
         let first = pool
@@ -224,14 +225,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let slots: Vec<Arc<Slot>> = {
-            let state = lock(&self.inner.state);
-            state.processes.values().map(Arc::clone).collect()
-        };
-        self.inner.update(|router, _| router.end());
-        for slot in slots {
-            slot.close_behind();
-        }
+        self.inner.end_behind();
     }
 }
 
@@ -301,6 +295,19 @@ impl Inner {
             });
             let turn = super::Turn::new(shared, id);
             return Ok(PoolTurn::new(turn, held, digests));
+        }
+    }
+
+    /// Ends everything without waiting for it.
+    fn end_behind(self: &Arc<Self>) {
+        self.update(|router, _| router.end());
+        // No process is started from here on.
+        let slots: Vec<Arc<Slot>> = {
+            let state = lock(&self.state);
+            state.processes.values().map(Arc::clone).collect()
+        };
+        for slot in slots {
+            slot.close_behind();
         }
     }
 
@@ -404,8 +411,9 @@ impl Inner {
         }
     }
 
-    async fn timer_loop(self: Arc<Self>) {
-        let is_gone = self.wait_until(Router::is_ended);
+    /// Runs as long as there is anything to attend to.
+    async fn timer_loop(self: Arc<Self>, _attended: Attended) {
+        let is_gone = self.wait_until(|router| router.is_ended() && router.is_gone());
         let mut is_gone = std::pin::pin!(is_gone);
         loop {
             let alarm = lock(&self.state).alarm;
@@ -424,6 +432,20 @@ impl Inner {
                 () = &mut is_gone => return,
             }
         }
+    }
+}
+
+/// Ends the pool, and tells whoever waits, if the runtime ends before the pool does: no task of its own would.
+struct Attended(Arc<Inner>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.end_behind();
+        self.0.update_state(|state, now| {
+            for (number, _) in state.processes.drain() {
+                state.router.process_gone(number, now);
+            }
+        });
     }
 }
 

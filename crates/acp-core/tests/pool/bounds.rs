@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         trial("a_shutdown_lets_turns_end", drain),
         trial("a_shutdown_ends_what_does_not_end", cut_off),
         trial("a_pool_that_is_dropped_leaves_nothing", dropped),
+        trial("a_runtime_that_ends_ends_its_pool", runtime_ends),
     ]
 }
 
@@ -146,4 +147,32 @@ async fn dropped() {
     let process = process(&answer);
     let gone = move || super::scripts::wait_for("its end", || (!is_running(process)).then_some(()));
     tokio::task::spawn_blocking(gone).await.unwrap();
+}
+
+async fn runtime_ends() {
+    for shuts_down in [false, true] {
+        let mut first = tokio::runtime::Builder::new_multi_thread();
+        let first = first.worker_threads(1).enable_all().build().unwrap();
+        let options = agents(&[]).processes(1..=1).lanes_per_process(1);
+        let pool = first.spawn(Pool::load(options)).await.unwrap().unwrap();
+        let answer = pool.generate(&GenerateRequest::user("x")).await.unwrap();
+        let (hang, ask) = (GenerateRequest::user("hang"), GenerateRequest::user("x"));
+        let running = pool.start(&hang, pool.turn_options()).await.unwrap();
+        let queued = begin(Box::pin(pool.generate(&ask))).await;
+        let limit = Duration::from_secs(60);
+        let shutdown = Box::pin(pool.shutdown(limit));
+        let shutdown = match shuts_down {
+            true => begin(shutdown).await,
+            false => shutdown,
+        };
+        first.shutdown_background();
+        assert_eq!(running.await.unwrap_err().kind(), "closed");
+        assert_eq!(queued.await.unwrap_err().kind(), "closed");
+        assert_eq!(pool.generate(&ask).await.unwrap_err().kind(), "closed");
+        shutdown.await;
+        let process = process(&answer);
+        let gone =
+            move || super::scripts::wait_for("its end", || (!is_running(process)).then_some(()));
+        tokio::task::spawn_blocking(gone).await.unwrap();
+    }
 }
