@@ -49,8 +49,12 @@ pub fn running_with(text: &str) -> Vec<u32> {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         String::from_utf8_lossy(&environ).contains(text)
     };
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        panic!("there is no /proc to look at");
+    };
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|&pid| pid != std::process::id() && has(&pid) && is_running(pid))
         .collect()
 }
