@@ -91,7 +91,8 @@ struct Closing {
 
 /// The thread that waits for a pipe that is full. Most agents never need it.
 enum WriterThread {
-    NotNeeded,
+    /// What stops it is there from the start: a host may have no file descriptor left when the pipe is full.
+    NotNeeded(Stop, Stopped),
     Runs(#[expect(dead_code, reason = "held for its drop")] Stop),
     /// There will be none.
     Never,
@@ -108,6 +109,7 @@ impl Shared {
             source: Arc::new(error),
         };
         let (alarm, bell) = Alarm::new().map_err(out_of)?;
+        let (stop, stopped) = pipe::stop_pipe().map_err(out_of)?;
         let started = Instant::now();
         let Spawned {
             process,
@@ -133,7 +135,7 @@ impl Shared {
             hooks: options.hooks.clone(),
             closing: Mutex::new(Closing {
                 threads: Vec::new(),
-                writer: WriterThread::NotNeeded,
+                writer: WriterThread::NotNeeded(stop, stopped),
             }),
         });
         // The agent has something to do while we start the threads.
@@ -187,20 +189,21 @@ impl Shared {
     /// Starts the thread that waits for the pipe, unless it runs.
     fn start_writer(self: &Arc<Self>) {
         let mut closing = lock(&self.closing);
-        if !matches!(closing.writer, WriterThread::NotNeeded) {
-            return;
-        }
-        let started = pipe::stop_pipe().and_then(|(stop, stopped)| {
-            let run: ThreadBody = Box::new(move |shared| shared.write_loop(&stopped));
-            Ok((stop, self.on_thread("acp-writer", run)?))
-        });
-        if let Ok((stop, thread)) = started {
-            closing.writer = WriterThread::Runs(stop);
-            closing.threads.push(thread);
-        } else {
-            closing.writer = WriterThread::Never;
+        let (stop, stopped) = match std::mem::replace(&mut closing.writer, WriterThread::Never) {
+            WriterThread::NotNeeded(stop, stopped) => (stop, stopped),
+            other => {
+                closing.writer = other;
+                return;
+            }
+        };
+        let run: ThreadBody = Box::new(move |shared| shared.write_loop(&stopped));
+        match self.on_thread("acp-writer", run) {
+            Ok(thread) => {
+                closing.writer = WriterThread::Runs(stop);
+                closing.threads.push(thread);
+            }
             // What waits will never be read. The end of the process tells every caller.
-            self.process.kill();
+            Err(_) => self.process.kill(),
         }
     }
 
