@@ -24,6 +24,7 @@ pub(crate) use asynchronous::{AsyncPermissionHook, AsyncRequestHook};
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::pin::Pin;
 
     use tokio::runtime::Handle;
@@ -53,7 +54,7 @@ mod asynchronous {
                 return Some(runtime.spawn(async move { decide(request).await }));
             }
             let decide = self.permission.clone()?;
-            Some(runtime.spawn_blocking(move || decide(&request)))
+            spawn_blocking(runtime, move || decide(&request))
         }
 
         /// Asks for the answer to a vendor's request in the same way.
@@ -67,7 +68,16 @@ mod asynchronous {
                 return Some(runtime.spawn(async move { answer(method, params).await }));
             }
             let answer = self.request.clone()?;
-            Some(runtime.spawn_blocking(move || answer(&method, &params)))
+            spawn_blocking(runtime, move || answer(&method, &params))
         }
+    }
+
+    /// Runs what may wait on a thread of the runtime; none where the system gives no thread, which would be a panic
+    /// of whoever reads what the agent says.
+    fn spawn_blocking<T: Send + 'static>(
+        runtime: &Handle,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        catch_unwind(AssertUnwindSafe(|| runtime.spawn_blocking(run))).ok()
     }
 }

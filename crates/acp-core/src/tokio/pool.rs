@@ -90,7 +90,7 @@ struct Waiter {
 
 impl Pool {
     /// Starts the agent and waits until the first session is open. The other processes and sessions follow in the
-    /// background. All tasks run in the runtime of the caller.
+    /// background. All tasks run in the runtime of the caller, and the pool ends with it.
     ///
     /// # Errors
     ///
