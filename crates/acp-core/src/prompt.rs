@@ -50,11 +50,7 @@ pub fn render_text(request: &GenerateRequest) -> String {
             last.map_or_else(String::new, line).into()
         }
     };
-    let mut prompt = if request.wants_object() {
-        object::request(request)
-    } else {
-        lines(messages, SUPERSEDES_MARKER.len() + named.len() + 3)
-    };
+    let mut prompt = text_of(request, SUPERSEDES_MARKER.len() + named.len() + 3);
     if !prompt.is_empty() {
         prompt.push('\n');
     }
@@ -64,12 +60,12 @@ pub fn render_text(request: &GenerateRequest) -> String {
     prompt
 }
 
-/// The full request without the marker.
-fn text_of(request: &GenerateRequest) -> String {
+/// The full request without the marker, with room for so many bytes more.
+fn text_of(request: &GenerateRequest, room: usize) -> String {
     if request.wants_object() {
         object::request(request)
     } else {
-        lines(&request.messages, 0)
+        lines(&request.messages, room)
     }
 }
 
@@ -106,7 +102,7 @@ pub(crate) fn full_request(request: &GenerateRequest) -> Vec<ContentBlock> {
 
 /// The content blocks of a full request in a session that was never used, where nothing needs superseding.
 pub(crate) fn first_request(request: &GenerateRequest) -> Vec<ContentBlock> {
-    blocks(text_of(request), &request.messages)
+    blocks(text_of(request, 0), &request.messages)
 }
 
 /// The content blocks of a request whose session holds what was before its messages, and nothing else, and

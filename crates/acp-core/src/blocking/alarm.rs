@@ -78,7 +78,7 @@ impl Alarm {
 
     /// The reader waits no more.
     pub(super) fn mute(&self) {
-        lock(&self.state).sound = Sound::Rung;
+        lock(&self.state).sound = Sound::Needless;
     }
 
     /// Ends the reader, and whatever else waits on its bell.

@@ -331,9 +331,9 @@ mod tests {
         }
     }
 
-    /// A pass that looked at a part of the text for every other part would take hours for this.
+    /// Texts that invite a pass to look at the same part again and again, which would take it minutes here.
     #[test]
-    fn no_text_takes_more_than_its_length() {
+    fn long_runs_of_what_begins_a_secret_are_read() {
         let parts = [
             "eyJabcdefgh-",
             "eyJabcdefgh.",
@@ -350,8 +350,9 @@ mod tests {
         ];
         for part in parts {
             for start in ["", "token", "token:", "token: Bearer", "eyJ", "sk-"] {
-                let text = format!("{start}{}", part.repeat(1_000_000 / part.len()));
-                let _masked = by_hand(&text);
+                let text = format!("{start}{}", part.repeat(300_000 / part.len()));
+                let masked = by_hand(&text);
+                assert_eq!(by_hand(&masked), masked, "{start}{part}");
             }
         }
     }
