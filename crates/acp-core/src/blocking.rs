@@ -19,15 +19,18 @@
 
 mod agent;
 mod alarm;
+mod caller;
 mod lane;
 mod model;
 mod pipe;
+mod reader;
+mod seat;
 mod turn;
 mod writer;
 
-use std::io::{self, Read};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::{Child, ChildStderr, ChildStdout};
+use std::process::Child;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -40,9 +43,7 @@ pub use model::{AcpModel, load_acp};
 pub use turn::Turn;
 
 use crate::connection::{Connection, PermissionId, RequestKey};
-use crate::driver::{
-    self, Driven, EXIT_WAIT, Few, Pushed, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT, Wake,
-};
+use crate::driver::{self, Driven, EXIT_WAIT, Few, Pushed, STDERR_WAIT};
 use crate::error::LoadError;
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -50,7 +51,10 @@ use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::process::{AgentProcess, Spawned};
 use crate::sync::{lock, wait_until};
 use alarm::Alarm;
-use pipe::{Bell, Stop, Stopped, Woken};
+use caller::Caller;
+use pipe::{Stop, Stopped};
+use reader::Pipes;
+use seat::Seat;
 use writer::Writer;
 
 /// What the model, its lanes, its turns and its threads share.
@@ -61,7 +65,9 @@ struct Shared {
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     changed: Condvar,
     writer: Writer,
-    alarm: Alarm,
+    alarm: Arc<Alarm>,
+    /// Who reads.
+    seat: Seat<Box<Pipes>>,
     process: AgentProcess,
     hooks: Hooks,
     closing: Mutex<Closing>,
@@ -71,17 +77,7 @@ struct Shared {
 type ThreadBody = Box<dyn FnOnce(&Arc<Shared>) + Send>;
 
 /// What the lock is about.
-type Core = driver::Core<Arc<Condvar>>;
-
-impl Wake for Arc<Condvar> {
-    fn take(&mut self) -> Self {
-        Arc::clone(self)
-    }
-
-    fn wake(self) {
-        self.notify_all();
-    }
-}
+type Core = driver::Core<Arc<Caller>>;
 
 /// What is needed to end the threads, besides the alarm.
 struct Closing {
@@ -118,8 +114,9 @@ impl Shared {
             stdout,
             stderr,
         } = AgentProcess::spawn(options, &cwd)?;
-        let writer = match Writer::new(stdin) {
-            Ok(writer) => writer,
+        let pipes = Pipes::new(stdout, stderr, bell);
+        let (writer, pipes) = match Writer::new(stdin).and_then(|writer| Ok((writer, pipes?))) {
+            Ok(ours) => ours,
             Err(error) => {
                 process.abandon(&mut { child });
                 return Err(out_of(error));
@@ -130,7 +127,8 @@ impl Shared {
             core: Mutex::new(Core::new(Connection::new(connection_options, started))),
             changed: Condvar::new(),
             writer,
-            alarm,
+            alarm: Arc::new(alarm),
+            seat: Seat::default(),
             process,
             hooks: options.hooks.clone(),
             closing: Mutex::new(Closing {
@@ -140,20 +138,14 @@ impl Shared {
         });
         // The agent has something to do while we start the threads.
         shared.pump(lock(&shared.core));
-        if let Err(error) = shared.start_threads(child, stdout, stderr, bell) {
+        if let Err(error) = shared.start_threads(child, pipes) {
             shared.close();
             return Err(out_of(error));
         }
         Ok(shared)
     }
 
-    fn start_threads(
-        self: &Arc<Self>,
-        child: Child,
-        stdout: ChildStdout,
-        stderr: ChildStderr,
-        bell: Bell,
-    ) -> io::Result<()> {
+    fn start_threads(self: &Arc<Self>, child: Child, pipes: Box<Pipes>) -> io::Result<()> {
         let mut closing = lock(&self.closing);
         let mut start = |name, body| {
             closing.threads.push(self.on_thread(name, body)?);
@@ -167,17 +159,7 @@ impl Shared {
             Box::new(move |shared| shared.wait_for_exit(&waited_for)),
         )
         .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
-        start(
-            "acp-reader",
-            Box::new(move |shared| {
-                let rest = shared.read_loop(stdout, stderr, &bell);
-                shared.alarm.mute();
-                if let Some(stderr) = rest {
-                    shared.start_stderr(stderr, bell.into());
-                }
-                shared.output_ended();
-            }),
-        )
+        start("acp-reader", Box::new(move |shared| shared.read(pipes)))
     }
 
     fn on_thread(self: &Arc<Self>, name: &str, body: ThreadBody) -> io::Result<JoinHandle<()>> {
@@ -204,123 +186,6 @@ impl Shared {
             }
             // What waits will never be read. The end of the process tells every caller.
             Err(_) => self.process.kill(),
-        }
-    }
-
-    /// Reads until the end of standard output; standard error is handed out if it has not ended.
-    fn read_loop(
-        self: &Arc<Self>,
-        mut stdout: ChildStdout,
-        stderr: ChildStderr,
-        bell: &Bell,
-    ) -> Option<ChildStderr> {
-        let mut buffer = vec![0; READ_BUFFER];
-        let mut stderr = Some(stderr);
-        let mut now = Instant::now();
-        loop {
-            let left = self.alarm.left(now);
-            if left.is_some_and(|left| left.is_zero()) {
-                let mut core = lock(&self.core);
-                core.handle_timeout(now);
-                self.pump(core);
-                continue;
-            }
-            // An error of poll(2) or read(2) on a pipe is as final as its end.
-            let Ok(woken) = pipe::wait_readable(&stdout, stderr.as_ref(), bell, left) else {
-                return stderr;
-            };
-            let (output, errors) = match woken {
-                Woken::Readable { first, second } => (first, second),
-                Woken::Bell => {
-                    self.alarm.heard(bell);
-                    (false, false)
-                }
-                Woken::Nothing => (false, false),
-                Woken::Stopped => {
-                    self.stderr_ended();
-                    return None;
-                }
-            };
-            if errors
-                && let Some(pipe) = &mut stderr
-                && !self.read_stderr(pipe, &mut buffer[..STDERR_BUFFER])
-            {
-                stderr = None;
-            }
-            let read = if output {
-                stdout.read(&mut buffer)
-            } else {
-                Ok(0)
-            };
-            now = Instant::now();
-            match read {
-                Ok(len @ 1..) => {
-                    let mut core = lock(&self.core);
-                    core.connection.handle_bytes(&buffer[..len], now);
-                    self.pump(core);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(0) if !output => {}
-                Ok(0) | Err(_) => return stderr,
-            }
-        }
-    }
-
-    /// Reads what is there of standard error. False at its end.
-    fn read_stderr(&self, stderr: &mut ChildStderr, buffer: &mut [u8]) -> bool {
-        match stderr.read(buffer) {
-            Ok(len @ 1..) => lock(&self.core).connection.handle_stderr(&buffer[..len]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => {
-                self.stderr_ended();
-                return false;
-            }
-        }
-        true
-    }
-
-    fn stderr_ended(&self) {
-        lock(&self.core).stderr_ended = true;
-        self.changed.notify_all();
-    }
-
-    /// Starts the thread that drains what is left of standard error.
-    fn start_stderr(self: &Arc<Self>, mut stderr: ChildStderr, stopped: Stopped) {
-        let drain: ThreadBody = Box::new(move |shared| {
-            let mut buffer = vec![0; STDERR_BUFFER];
-            while let Ok(len @ 1..) = pipe::read(&mut stderr, &stopped, &mut buffer) {
-                lock(&shared.core).connection.handle_stderr(&buffer[..len]);
-            }
-            shared.stderr_ended();
-        });
-        let mut closing = lock(&self.closing);
-        match self.on_thread("acp-stderr", drain) {
-            Ok(thread) => closing.threads.push(thread),
-            Err(_) => {
-                drop(closing);
-                self.stderr_ended();
-            }
-        }
-    }
-
-    /// The agent will say nothing more: tell every caller how it ended, then end what is left of it.
-    fn output_ended(self: &Arc<Self>) {
-        lock(&self.core).stdout_ended = true;
-        self.changed.notify_all();
-        let exit = self.process.wait(EXIT_WAIT);
-        if exit.is_some() {
-            let deadline = Instant::now() + STDERR_WAIT;
-            let _ = wait_until(&self.changed, lock(&self.core), deadline, |core| {
-                core.stderr_ended
-            });
-        }
-        let mut core = lock(&self.core);
-        let unexpected = core.connection.is_open();
-        core.connection
-            .handle_eof(exit.unwrap_or_default(), Instant::now());
-        self.pump(core);
-        if unexpected {
-            self.process.end_now();
         }
     }
 
@@ -358,6 +223,7 @@ impl Shared {
             core.connection.close(Instant::now());
             self.pump(core);
         }
+        self.seat.rouse();
         // The writer drops the agent's input, whether it waits for a line or for the agent to read.
         self.writer.close();
         let writer = std::mem::replace(&mut lock(&self.closing).writer, WriterThread::Never);
@@ -384,7 +250,7 @@ impl Shared {
 }
 
 impl Driven for Shared {
-    type Wake = Arc<Condvar>;
+    type Wake = Arc<Caller>;
 
     fn core(&self) -> &Mutex<Core> {
         &self.core

@@ -75,6 +75,10 @@ pub(crate) struct Core<W> {
     pub(crate) lanes: IdMap<LaneId, Result<(), LoadError>>,
     /// When `initialize` was answered, or why it was not.
     pub(crate) initialized: Option<Result<Instant, LoadError>>,
+    /// Lanes that were asked for and have neither opened nor failed.
+    opening: usize,
+    /// A turn has ended, or a lane has opened or failed, since the engine was drained.
+    settled: bool,
     /// What [`Driven::set_alarm`] was last called for, until it goes off.
     pub(crate) alarm: Option<Instant>,
     pub(crate) stdout_ended: bool,
@@ -124,6 +128,8 @@ impl<W: Wake> Core<W> {
             woken: Few::default(),
             lanes: IdMap::default(),
             initialized: None,
+            opening: 0,
+            settled: false,
             alarm: None,
             stdout_ended: false,
             stderr_ended: false,
@@ -135,6 +141,7 @@ impl<W: Wake> Core<W> {
     pub(crate) fn deliver(&mut self, event: Event, now: impl FnOnce() -> Instant) -> Delivered {
         match event {
             Event::TurnEnded(id, result) => {
+                self.settled = true;
                 if let Some(slot) = self.turns.get_mut(&id) {
                     slot.result = Some(result);
                     self.woken.push(slot.wake.take());
@@ -147,14 +154,8 @@ impl<W: Wake> Core<W> {
                 }
                 Delivered::Done
             }
-            Event::LaneOpened(id) => {
-                self.lanes.insert(id, Ok(()));
-                Delivered::Changed
-            }
-            Event::LaneFailed(id, error) => {
-                self.lanes.insert(id, Err(error));
-                Delivered::Changed
-            }
+            Event::LaneOpened(id) => self.lane_settled(id, Ok(())),
+            Event::LaneFailed(id, error) => self.lane_settled(id, Err(error)),
             Event::PermissionAsked(id, request) => Delivered::Permission(id, request),
             Event::RequestReceived(key, method, params) => Delivered::Request(key, method, params),
             Event::Initialized => {
@@ -167,6 +168,31 @@ impl<W: Wake> Core<W> {
                 Delivered::Changed
             }
         }
+    }
+
+    /// Asks for a lane, whose fate will be found in `lanes`.
+    pub(crate) fn open_lane(&mut self, now: Instant) -> LaneId {
+        self.opening += 1;
+        self.connection.open_lane(now)
+    }
+
+    fn lane_settled(&mut self, id: LaneId, result: Result<(), LoadError>) -> Delivered {
+        self.opening = self.opening.saturating_sub(1);
+        self.settled = true;
+        self.lanes.insert(id, result);
+        Delivered::Changed
+    }
+
+    /// Whether a call has ended since this was last asked.
+    pub(crate) fn take_settled(&mut self) -> bool {
+        std::mem::take(&mut self.settled)
+    }
+
+    /// Whether anybody waits for the agent to say something.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.initialized.is_none()
+            || self.opening > 0
+            || self.turns.values().any(|slot| slot.result.is_none())
     }
 
     /// The alarm has gone off.

@@ -50,9 +50,15 @@ impl Alarm {
         let mut state = lock(&self.state);
         state.at = Some(at);
         if state.sound == Sound::Needed {
-            state.sound = Sound::Rung;
-            // One byte at a time, which a pipe takes without waiting. Without the reader nobody needs it.
-            let _heard = state.bell.as_mut().map(|bell| bell.write(&[0]));
+            state.ring();
+        }
+    }
+
+    /// Wakes who reads, now or when it begins to wait.
+    pub(super) fn ring(&self) {
+        let mut state = lock(&self.state);
+        if state.sound != Sound::Rung {
+            state.ring();
         }
     }
 
@@ -84,6 +90,14 @@ impl Alarm {
     /// Ends the reader, and whatever else waits on its bell.
     pub(super) fn stop(&self) {
         lock(&self.state).bell = None;
+    }
+}
+
+impl State {
+    fn ring(&mut self) {
+        self.sound = Sound::Rung;
+        // One byte at a time, which a pipe takes without waiting. Without a reader nobody needs it.
+        let _heard = self.bell.as_mut().map(|bell| bell.write(&[0]));
     }
 }
 

@@ -1,10 +1,10 @@
 //! One session of an agent, and the queue of its turns.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::{Shared, Turn};
+use super::{Caller, Shared, Turn};
 use crate::client::{CancelToken, Generate};
 use crate::connection::LaneId;
 use crate::driver::{Driven, Link, TurnSlot};
@@ -68,7 +68,8 @@ impl Lane {
         let (shared, lane) = self
             .bind()
             .map_err(|error| error.into_turn(String::new()))?;
-        let changed = Arc::new(Condvar::new());
+        shared.catch_up();
+        let caller = Caller::new(&shared.alarm);
         let mut core = lock(&shared.core);
         if core.retired && !self.link.is_closed() {
             // Somebody else has found meanwhile that it is time for a new process.
@@ -78,12 +79,12 @@ impl Lane {
         let id = core
             .connection
             .prompt(lane, request, options, Instant::now())?;
-        core.turns.insert(id, TurnSlot::new(Arc::clone(&changed)));
+        core.turns.insert(id, TurnSlot::new(Arc::clone(&caller)));
         shared.pump(core);
         Ok(Turn {
             shared,
             id,
-            changed,
+            caller,
             ended: false,
         })
     }
@@ -141,8 +142,9 @@ impl Bound {
             drop(core);
             return Self::open(link);
         }
-        let id = core.connection.open_lane(Instant::now());
+        let id = core.open_lane(Instant::now());
         shared.pump(core);
+        shared.seat.rouse();
         let mut core = lock(&shared.core);
         loop {
             if let Some(result) = core.lanes.remove(&id) {

@@ -7,7 +7,6 @@
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::ChildStdin;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -126,12 +125,12 @@ pub(super) fn read<R: Read + AsFd>(
     }
 }
 
-/// Makes writes return instead of waiting for the reader. It concerns this end of the pipe only.
-pub(super) fn set_nonblocking(stdin: ChildStdin) -> io::Result<ChildStdin> {
+/// Makes writes and reads return instead of waiting for the other end. It concerns this end of the pipe only.
+pub(super) fn set_nonblocking<P: From<OwnedFd> + Into<OwnedFd>>(pipe: P) -> io::Result<P> {
     // The flag is one of the open file, of whatever kind; the standard library knows it for sockets.
-    let pipe = UnixStream::from(OwnedFd::from(stdin));
+    let pipe = UnixStream::from(pipe.into());
     pipe.set_nonblocking(true)?;
-    Ok(ChildStdin::from(OwnedFd::from(pipe)))
+    Ok(P::from(OwnedFd::from(pipe)))
 }
 
 /// Waits until the pipe takes something, or is broken; false if it was stopped before.

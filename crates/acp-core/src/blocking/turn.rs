@@ -1,15 +1,17 @@
 //! A turn that runs.
 
 use std::fmt;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::Shared;
+use super::reader::{Pipes, Step};
+use super::seat::Reading;
+use super::{Caller, Shared};
 use crate::connection::TurnId;
 use crate::driver::{Canceller, Driven};
 use crate::error::GenerateError;
 use crate::request::GenerateResponse;
-use crate::sync::{lock, wait};
+use crate::sync::lock;
 use crate::turn::TurnEvent;
 
 /// A turn that has been started. Dropping it before it has ended cancels it.
@@ -17,7 +19,7 @@ use crate::turn::TurnEvent;
 pub struct Turn {
     pub(super) shared: Arc<Shared>,
     pub(super) id: TurnId,
-    pub(super) changed: Arc<Condvar>,
+    pub(super) caller: Arc<Caller>,
     /// Its end was handed out, so that there is nothing to cancel.
     pub(super) ended: bool,
 }
@@ -30,12 +32,25 @@ impl Turn {
     /// See [`GenerateError`].
     pub fn wait(mut self) -> Result<GenerateResponse, GenerateError> {
         let mut core = lock(&self.shared.core);
+        let mut reading: Option<Reading<'_, Box<Pipes>>> = None;
         loop {
             if let Some(result) = core.take_result(self.id) {
                 self.ended = true;
                 return result;
             }
-            core = wait(&self.changed, core);
+            reading = reading.or_else(|| self.shared.take_seat());
+            let Some(pipes) = reading.as_mut().and_then(Reading::pipes) else {
+                core = self.caller.wait(core);
+                continue;
+            };
+            self.caller.begins_to_read(core);
+            let step = self.shared.step(pipes, Some(&self.caller));
+            if matches!(step, Step::Ended | Step::Stopped) {
+                // The thread sees to the end, which takes a while.
+                reading = None;
+                self.shared.seat.rouse();
+            }
+            core = lock(&self.shared.core);
         }
     }
 
@@ -52,6 +67,7 @@ impl Turn {
         mut on_text: impl FnMut(&str),
     ) -> Result<GenerateResponse, GenerateError> {
         let mut seen = 0;
+        self.shared.seat.rouse();
         let mut core = lock(&self.shared.core);
         if let Some(slot) = core.turns.get_mut(&self.id) {
             slot.streams = true;
@@ -70,7 +86,7 @@ impl Turn {
                 on_text(&new);
                 core = lock(&self.shared.core);
             } else if result.is_none() {
-                core = wait(&self.changed, core);
+                core = self.caller.wait(core);
             }
             if let Some(result) = result {
                 self.ended = true;
@@ -92,6 +108,7 @@ impl Turn {
         mut self,
         mut on_event: impl FnMut(TurnEvent),
     ) -> Result<GenerateResponse, GenerateError> {
+        self.shared.seat.rouse();
         let mut core = lock(&self.shared.core);
         if let Some(slot) = core.turns.get_mut(&self.id) {
             slot.streams = true;
@@ -104,7 +121,7 @@ impl Turn {
                 events.into_iter().for_each(&mut on_event);
                 core = lock(&self.shared.core);
             } else if result.is_none() {
-                core = wait(&self.changed, core);
+                core = self.caller.wait(core);
             }
             if let Some(result) = result {
                 self.ended = true;

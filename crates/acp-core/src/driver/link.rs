@@ -61,12 +61,13 @@ pub(crate) trait Driven: Sized {
     /// Ends a process whose place another takes.
     fn replace(self: &Arc<Self>);
 
-    /// Drains the engine. Every change to it ends here.
+    /// Drains the engine, and says whether a turn has ended or a lane's fate is known. Every change to the engine
+    /// ends here.
     ///
     /// Neither the agent nor a caller is told before the lock is open: it would start at once, only to wait for
     /// the lock.
     #[expect(clippy::disallowed_methods, reason = "drivers read the clock")]
-    fn pump(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) {
+    fn pump(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) -> bool {
         let (mut lines, mut has_changed) = (Few::default(), false);
         let at = loop {
             let event = match core.connection.poll_output() {
@@ -95,6 +96,7 @@ pub(crate) trait Driven: Sized {
             self.set_alarm(at);
         }
         let woken = core.take_woken();
+        let settled = core.take_settled();
         if lines.is_empty() {
             drop(core);
         } else {
@@ -104,6 +106,7 @@ pub(crate) trait Driven: Sized {
         if has_changed {
             self.changed();
         }
+        settled
     }
 
     /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.

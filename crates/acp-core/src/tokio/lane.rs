@@ -157,7 +157,7 @@ pub(super) struct Opening {
 impl Opening {
     /// Asks for the session.
     pub(super) fn begin(shared: &Arc<Shared>, mut core: MutexGuard<'_, Core>) -> Self {
-        let id = core.connection.open_lane(Instant::now());
+        let id = core.open_lane(Instant::now());
         shared.pump(core);
         Self {
             shared: Arc::clone(shared),
