@@ -2,15 +2,18 @@
 //!
 //! | thread | does |
 //! | --- | --- |
-//! | `acp-reader` | reads standard output and standard error, and calls the engine when something is due |
+//! | `acp-reader` | reads standard output and standard error, and calls the engine when something is due, while no caller does |
 //! | `acp-wait` | waits for the exit of the process |
 //! | `acp-writer` | writes to standard input what the pipe did not take at once, from the first time on |
 //! | `acp-stderr` | drains standard error where standard output has ended before |
 //!
 //! All of them end with the model. A host that decides about permissions is called on `acp-permission`, one
 //! thread for each request, and one that answers vendors' requests on `acp-request`; such a thread lasts as
-//! long as the host's function does. Callers wait for their own turn and nothing else; no thread ever waits
-//! for a caller, and the reader waits for nobody.
+//! long as the host's function does.
+//!
+//! A caller that waits for the end of its turn does what the reader does while it waits, if no other one does
+//! ([`seat`]). Callers wait for their own turn and nothing else; no thread ever waits for what a host does in its
+//! own function, and who reads waits for nobody.
 
 #![expect(
     clippy::disallowed_methods,

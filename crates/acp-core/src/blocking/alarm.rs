@@ -1,4 +1,4 @@
-//! The engine's next instant, which the reader keeps while it waits for its pipes.
+//! The engine's next instant, which whoever reads keeps while it waits for the pipes.
 
 use std::io::{self, PipeWriter, Write};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::pipe::{Bell, bell};
 use crate::sync::lock;
 
-/// When the reader is to look at the engine, and what wakes it where that is sooner than it knows.
+/// When whoever reads is to look at the engine, and what wakes it where that is sooner than it knows.
 #[derive(Debug)]
 pub(super) struct Alarm {
     state: Mutex<State>,

@@ -39,7 +39,7 @@ pub(super) enum Step {
 }
 
 impl Pipes {
-    /// The agent's output never waits for us to be read once it is made so.
+    /// Reading what is not there does not wait from then on.
     pub(super) fn new(
         stdout: ChildStdout,
         stderr: ChildStderr,
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Waits until there is something to read or to do, and does it.
+    /// Waits until there is something to read or to do, and does it. `caller` is who reads, if it is not the thread.
     pub(super) fn step(self: &Arc<Self>, pipes: &mut Pipes, caller: Option<&Caller>) -> Step {
         let left = self.alarm.left(pipes.now);
         let woken = if left.is_some_and(|left| left.is_zero()) {
@@ -258,5 +258,59 @@ impl Shared {
         if unexpected {
             self.process.end_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Lane;
+    use super::*;
+    use crate::connection::Settle;
+    use crate::driver::Link;
+    use crate::options::LoadOptions;
+    use crate::request::GenerateRequest;
+
+    /// Goes on after each answer once it may, with something late where it shall.
+    const LATE: &str = r#"
+text() { echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$1'"}}}}'; }
+read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
+read -r _; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+id=3
+while read -r _; do
+  text ok; echo '{"jsonrpc":"2.0","id":'$id',"result":{"stopReason":"end_turn"}}'
+  until [ -e on ]; do sleep 0.01; done
+  if [ -e late ]; then text late; fi
+  rm -f on late; : > said; id=$((id+1))
+done"#;
+
+    #[test]
+    fn what_was_said_before_a_turn_is_no_part_of_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = LoadOptions::new(["sh", "-c", LATE]).cwd(directory.path());
+        // A turn that waits for late text takes it.
+        let link = Link::<Shared>::start(options.settle(Settle::Never)).unwrap();
+        let lane = Lane::open(&link).unwrap();
+        let shared = link.shared();
+        let end = Instant::now() + Duration::from_secs(10);
+        let file = |name: &str| directory.path().join(name);
+        let mut met = 0;
+        while met < 5 {
+            let answer = lane.generate(&GenerateRequest::user("hi")).unwrap();
+            assert_eq!(answer.content, "ok");
+            // Nobody reads meanwhile, unless the reader does again.
+            let seat = shared.seat.take();
+            if seat.is_some() {
+                met += 1;
+                std::fs::write(file("late"), "").unwrap();
+            }
+            std::fs::write(file("on"), "").unwrap();
+            while std::fs::remove_file(file("said")).is_err() {
+                assert!(Instant::now() < end, "the agent is still silent");
+            }
+            drop(seat);
+        }
+        link.close().close();
     }
 }

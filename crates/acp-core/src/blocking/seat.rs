@@ -97,10 +97,19 @@ impl<P> Seat<P> {
 
     /// Leaves the seat to whoever comes, until it is the thread's again. `order` is given up once it is free.
     pub(super) fn rest(&self, pipes: P, order: impl Sized) -> P {
+        self.set_free(pipes);
+        drop(order);
+        self.take_back()
+    }
+
+    fn set_free(&self, pipes: P) {
         let mut state = lock(&self.state);
         state.pipes = Some(pipes);
         state.thread = Thread::Rests;
-        drop(order);
+    }
+
+    fn take_back(&self) -> P {
+        let mut state = lock(&self.state);
         loop {
             let to_read =
                 |state: &mut State<P>| state.thread == Thread::Roused && state.pipes.is_some();
@@ -159,90 +168,82 @@ mod tests {
     use std::thread::{self, Scope};
     use std::time::Instant;
 
-    /// Longer than the thread rests without looking.
-    const A_WHILE: Duration = Duration::from_millis(30);
     /// Longer than anything takes.
     const LONG: Duration = Duration::from_secs(10);
 
-    /// A thread that rests once, and tells when it reads again.
-    fn rest<'scope>(scope: &'scope Scope<'scope, '_>, seat: &'scope Seat<u8>) -> Receiver<u8> {
-        let (read, reads) = channel();
-        scope.spawn(move || read.send(seat.rest(7, ())));
-        reads
+    /// A seat that is free, so that it can be taken before the thread looks.
+    fn free() -> Seat<u8> {
+        let seat = Seat::default();
+        seat.set_free(7);
+        seat
     }
 
-    /// Takes the seat as soon as it is free.
-    fn take(seat: &Seat<u8>) -> Reading<'_, u8> {
-        loop {
-            match seat.take() {
-                Some(reading) => return reading,
-                None => thread::yield_now(),
-            }
-        }
+    /// A thread that rests, and tells when it reads again.
+    fn rests<'scope>(scope: &'scope Scope<'scope, '_>, seat: &'scope Seat<u8>) -> Receiver<u8> {
+        let (read, reads) = channel();
+        scope.spawn(move || read.send(seat.take_back()));
+        reads
     }
 
     #[test]
     fn the_thread_takes_a_seat_that_nobody_wants() {
         let seat = Seat::default();
-        thread::scope(|scope| {
-            assert!(seat.take().is_none(), "the thread has it");
-            assert_eq!(rest(scope, &seat).recv_timeout(LONG), Ok(7));
-            assert!(seat.take().is_none());
-        });
+        assert!(seat.take().is_none(), "the thread has it");
+        assert_eq!(seat.rest(7, ()), 7);
+        assert!(seat.take().is_none());
+        seat.rouse();
+        assert_eq!(lock(&seat.state).thread, Thread::Reads, "it reads");
     }
 
     #[test]
-    fn the_thread_waits_for_a_caller_that_reads_and_a_moment_longer() {
-        let seat = Seat::default();
+    fn the_thread_waits_for_a_caller_that_reads() {
+        let seat = free();
+        let mut reading = seat.take().unwrap();
         thread::scope(|scope| {
-            let thread = rest(scope, &seat);
-            let mut reading = take(&seat);
+            let reads = rests(scope, &seat);
+            reads.recv_timeout(5 * REST).unwrap_err();
             *reading.pipes().unwrap() += 1;
-            thread.recv_timeout(A_WHILE).unwrap_err();
             drop(reading);
-            assert_eq!(thread.recv_timeout(LONG), Ok(8));
+            assert_eq!(reads.recv_timeout(LONG), Ok(8));
         });
     }
 
     #[test]
     fn the_thread_rests_for_a_whole_moment_after_each_turn() {
-        let seat = Seat::default();
-        thread::scope(|scope| {
-            for _ in 0..10 {
-                let thread = rest(scope, &seat);
-                let reading = take(&seat);
-                let left = Instant::now();
-                drop(reading);
-                assert_eq!(thread.recv_timeout(LONG), Ok(7));
-                assert!(left.elapsed() >= REST);
-            }
-        });
+        for _ in 0..10 {
+            let seat = free();
+            thread::scope(|scope| {
+                let reads = rests(scope, &seat);
+                if let Some(reading) = seat.take() {
+                    let left = Instant::now();
+                    drop(reading);
+                    assert_eq!(reads.recv_timeout(LONG), Ok(7));
+                    assert!(left.elapsed() >= REST);
+                }
+            });
+        }
     }
 
     #[test]
     fn who_waits_without_reading_has_the_thread_read_at_once() {
-        let seat = Seat::default();
-        thread::scope(|scope| {
-            for sleeps in [false, true] {
-                let thread = rest(scope, &seat);
-                let reading = take(&seat);
-                if sleeps {
-                    while lock(&seat.state).thread != Thread::Sleeps {
-                        thread::yield_now();
-                    }
+        for sleeps in [false, true] {
+            let seat = free();
+            let reading = seat.take().unwrap();
+            thread::scope(|scope| {
+                let reads = rests(scope, &seat);
+                while sleeps && lock(&seat.state).thread != Thread::Sleeps {
+                    thread::yield_now();
                 }
                 assert!(seat.take().is_none(), "this one will wait");
                 assert_eq!(lock(&seat.state).thread, Thread::Roused);
                 drop(reading);
                 assert!(seat.take().is_none(), "it is the thread's turn");
-                assert_eq!(thread.recv_timeout(LONG), Ok(7));
-            }
-            let thread = rest(scope, &seat);
-            drop(take(&seat));
-            seat.rouse();
-            assert_eq!(thread.recv_timeout(LONG), Ok(7));
-            seat.rouse();
-            assert_eq!(lock(&seat.state).thread, Thread::Reads, "it reads");
-        });
+                assert_eq!(reads.recv_timeout(LONG), Ok(7));
+            });
+        }
+        let seat = free();
+        seat.rouse();
+        assert!(seat.take().is_none(), "it is the thread's turn");
+        assert_eq!(seat.take_back(), 7);
     }
 }

@@ -1,0 +1,118 @@
+//! Callers of the blocking driver that read for themselves, and those that others read for.
+
+#![cfg(target_os = "linux")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests need threads and clocks of their own"
+)]
+
+mod scripts;
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use acp_core::{AcpAgent, AcpModel, GenerateRequest, TurnOptions, load_acp};
+use scripts::{HANDSHAKE, script};
+
+/// Longer than anything takes here.
+const LONG: Duration = Duration::from_secs(10);
+const SHORT: Duration = Duration::from_millis(50);
+
+fn hi() -> GenerateRequest {
+    GenerateRequest::user("hi")
+}
+
+/// An agent that goes through its handshake and says nothing more.
+fn silent() -> Arc<AcpModel> {
+    let options = script(&["trap '' TERM;", HANDSHAKE, "while :; do sleep 1; done"]);
+    let options = options.eof_grace(2 * LONG).cancel_grace(SHORT);
+    Arc::new(load_acp(options).expect("it shakes hands"))
+}
+
+#[test]
+fn a_caller_that_reads_learns_of_a_close_before_the_agent_has_gone() {
+    for _ in 0..5 {
+        let model = silent();
+        let turn = model.start(&hi(), TurnOptions::default()).unwrap();
+        let (ended, ends) = channel();
+        thread::spawn(move || ended.send(turn.wait().unwrap_err().kind()));
+        let closing = Arc::clone(&model);
+        let closes = thread::spawn(move || closing.close());
+        assert_eq!(ends.recv_timeout(LONG), Ok("closed"));
+        model.agent().kill();
+        closes.join().unwrap();
+    }
+}
+
+#[test]
+fn a_caller_that_reads_keeps_its_limits() {
+    let model = silent();
+    let limit = TurnOptions::default().deadline(SHORT);
+    let turn = model.start(&hi(), limit).unwrap();
+    assert_eq!(turn.wait().unwrap_err().kind(), "deadline_exceeded");
+    model.agent().kill();
+}
+
+/// One caller reads, another waits, a third hands out text, and each gets what is its own.
+#[test]
+fn whoever_reads_reads_for_all() {
+    let agent = Arc::new(AcpAgent::start(script(&[LANES])).unwrap());
+    let callers: Vec<_> = (1..=3)
+        .map(|number| {
+            let lane = agent.lane().unwrap();
+            let session = lane.session().session_id;
+            thread::spawn(move || {
+                for turn in 0..200 {
+                    let started = lane.start(&hi(), TurnOptions::default()).unwrap();
+                    let answer = if number == 3 && turn % 2 == 0 {
+                        let mut text = String::new();
+                        let answer = started.wait_with(|new| text.push_str(new)).unwrap();
+                        assert_eq!(answer.content, text);
+                        answer
+                    } else {
+                        started.wait().unwrap()
+                    };
+                    assert_eq!(answer.content, session);
+                }
+            })
+        })
+        .collect();
+    // Sessions are opened meanwhile, which no caller reads for.
+    for _ in 0..20 {
+        drop(agent.lane().unwrap());
+    }
+    for caller in callers {
+        caller.join().unwrap();
+    }
+}
+
+/// Answers each prompt with the name of its session, as many as are opened.
+const LANES: &str = r#"
+read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
+sessions=0
+while read -r line; do
+  id=${line#*'"id":'}; id=${id%%,*}
+  case $line in
+  *'"session/new"'*)
+    sessions=$((sessions+1))
+    echo '{"jsonrpc":"2.0","id":'$id',"result":{"sessionId":"s'$sessions'"}}';;
+  *'"session/prompt"'*)
+    session=${line#*'"sessionId":"'}; session=${session%%'"'*}
+    echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"'$session'","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$session'"}}}}'
+    echo '{"jsonrpc":"2.0","id":'$id',"result":{"stopReason":"end_turn"}}';;
+  esac
+done"#;
+
+#[test]
+fn an_agent_that_dies_between_turns_is_found_dead() {
+    let once = r#"
+read -r _
+echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"bye"}}}}'
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; exit 4"#;
+    let model = load_acp(script(&[HANDSHAKE, once])).unwrap();
+    assert_eq!(model.generate(&hi()).unwrap().content, "bye");
+    assert_eq!(model.generate(&hi()).unwrap_err().kind(), "agent_exited");
+    assert!(!model.agent().is_alive());
+}
