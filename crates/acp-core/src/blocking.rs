@@ -33,7 +33,7 @@ mod writer;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Child;
+use std::process::{Child, ChildStdout};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
@@ -46,7 +46,7 @@ pub use model::{AcpModel, load_acp};
 pub use turn::Turn;
 
 use crate::connection::{Connection, PermissionId, RequestKey};
-use crate::driver::{self, Driven, EXIT_WAIT, Few, Pushed, STDERR_WAIT};
+use crate::driver::{self, Driven, EXIT_WAIT, Few, Input, Pushed, STDERR_WAIT};
 use crate::error::LoadError;
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -65,6 +65,7 @@ struct Shared {
     /// When the process was started.
     started: Instant,
     core: Mutex<Core>,
+    input: Mutex<Input<ChildStdout>>,
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     changed: Condvar,
     writer: Writer,
@@ -117,8 +118,8 @@ impl Shared {
             stdout,
             stderr,
         } = AgentProcess::spawn(options, &cwd)?;
-        let pipes = Pipes::new(stdout, stderr, bell);
-        let (writer, pipes) = match Writer::new(stdin).and_then(|writer| Ok((writer, pipes?))) {
+        let stdout = pipe::set_nonblocking(stdout).map(Arc::new);
+        let (writer, stdout) = match Writer::new(stdin).and_then(|writer| Ok((writer, stdout?))) {
             Ok(ours) => ours,
             Err(error) => {
                 process.abandon(&mut { child });
@@ -128,6 +129,7 @@ impl Shared {
         let shared = Arc::new(Self {
             started,
             core: Mutex::new(Core::new(Connection::new(connection_options, started))),
+            input: Mutex::new(Input::new(&stdout)),
             changed: Condvar::new(),
             writer,
             alarm: Arc::new(alarm),
@@ -139,6 +141,7 @@ impl Shared {
                 writer: WriterThread::NotNeeded(stop, stopped),
             }),
         });
+        let pipes = Box::new(Pipes::new(stdout, stderr, bell));
         // The agent has something to do while we start the threads.
         shared.pump(lock(&shared.core));
         if let Err(error) = shared.start_threads(child, pipes) {
@@ -162,7 +165,10 @@ impl Shared {
             Box::new(move |shared| shared.wait_for_exit(&waited_for)),
         )
         .inspect_err(|_| self.process.abandon(&mut lock(&child)))?;
-        start("acp-reader", Box::new(move |shared| shared.read(pipes)))
+        start(
+            "acp-reader",
+            Box::new(move |shared| shared.run_reader(pipes)),
+        )
     }
 
     fn on_thread(self: &Arc<Self>, name: &str, body: ThreadBody) -> io::Result<JoinHandle<()>> {
@@ -254,9 +260,14 @@ impl Shared {
 
 impl Driven for Shared {
     type Wake = Arc<Caller>;
+    type Output = ChildStdout;
 
     fn core(&self) -> &Mutex<Core> {
         &self.core
+    }
+
+    fn input(&self) -> &Mutex<Input<ChildStdout>> {
+        &self.input
     }
 
     fn process(&self) -> &AgentProcess {

@@ -2,6 +2,7 @@
 
 mod canceller;
 mod few;
+mod input;
 mod link;
 mod outbox;
 
@@ -21,6 +22,7 @@ use crate::request::GenerateResponse;
 use crate::turn::TurnEvent;
 pub use canceller::Canceller;
 pub(crate) use few::Few;
+pub(crate) use input::{Input, Taken, is_transient, try_read};
 pub(crate) use link::{Driven, Link};
 pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
 

@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use acp_core::{AcpAgent, AcpModel, GenerateRequest, TurnOptions, load_acp};
-use scripts::{HANDSHAKE, script};
+use acp_core::{AcpAgent, AcpModel, GenerateRequest, Settle, TurnOptions, load_acp};
+use scripts::{ANSWER_LATE, HANDSHAKE, say_late, script};
 
 /// Longer than anything takes here.
 const LONG: Duration = Duration::from_secs(10);
@@ -29,6 +29,18 @@ fn silent() -> Arc<AcpModel> {
     let options = script(&["trap '' TERM;", HANDSHAKE, "while :; do sleep 1; done"]);
     let options = options.eof_grace(2 * LONG).cancel_grace(SHORT);
     Arc::new(load_acp(options).expect("it shakes hands"))
+}
+
+#[test]
+fn what_was_said_before_a_turn_is_no_part_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = script(&[HANDSHAKE, ANSWER_LATE]).cwd(directory.path());
+    // A turn that waits for late text takes it.
+    let model = load_acp(options.settle(Settle::Never)).unwrap();
+    for _ in 0..20 {
+        assert_eq!(model.generate(&hi()).unwrap().content, "ok");
+        say_late(directory.path());
+    }
 }
 
 #[test]

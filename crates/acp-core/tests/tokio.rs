@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use acp_core::tokio::{AcpAgent, AcpModel, load_acp};
 use acp_core::{
-    GenerateRequest, LoadOptions, PermissionDecision, PermissionPolicy, TurnEvent, TurnOptions,
+    GenerateRequest, LoadOptions, PermissionDecision, PermissionPolicy, Settle, TurnEvent,
+    TurnOptions,
 };
-use scripts::{ANSWER_ALL, HANDSHAKE, is_running, pid_in, script, wait_for};
+use scripts::{ANSWER_ALL, ANSWER_LATE, HANDSHAKE, is_running, pid_in, say_late, script, wait_for};
 
 fn hi() -> GenerateRequest {
     GenerateRequest::user("hi")
@@ -49,6 +50,20 @@ echo '{"jsonrpc":"2.0","id":4,"result":{"stopReason":"end_turn"}}'; cat > /dev/n
     assert_eq!(model.agent().process_id(), process);
     let line = std::fs::read_to_string(&seen).unwrap();
     assert!(line.contains("session/cancel"), "{line}");
+    model.close().await;
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_turn_is_no_part_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = script(&[HANDSHAKE, ANSWER_LATE]).cwd(directory.path());
+    // A turn that waits for late text takes it.
+    let model = load_acp(options.settle(Settle::Never)).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(model.generate(&hi()).await.unwrap().content, "ok");
+        // The task that reads has no turn meanwhile.
+        say_late(directory.path());
+    }
     model.close().await;
 }
 

@@ -1,6 +1,6 @@
 //! Reading what the agent says, and keeping the engine's time meanwhile.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, Read};
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,20 +9,16 @@ use super::caller::Caller;
 use super::pipe::{self, Bell, Stopped, Woken};
 use super::seat::Reading;
 use super::{Shared, ThreadBody};
-use crate::driver::{Driven, EXIT_WAIT, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT};
+use crate::driver::{Driven, EXIT_WAIT, STDERR_BUFFER, STDERR_WAIT, Taken, is_transient, try_read};
 use crate::sync::{lock, wait_until};
-
-/// Reads in a row that may be needed to empty a pipe, where the agent goes on writing meanwhile.
-const MAX_READS: usize = 16;
 
 /// What is read, and what wakes who reads.
 #[derive(Debug)]
 pub(super) struct Pipes {
-    stdout: ChildStdout,
+    stdout: Arc<ChildStdout>,
     /// Until it has ended.
     stderr: Option<ChildStderr>,
     bell: Bell,
-    buffer: Vec<u8>,
     /// When something was last read, or the wait for it began.
     now: Instant,
 }
@@ -39,40 +35,21 @@ pub(super) enum Step {
 }
 
 impl Pipes {
-    /// Reading what is not there does not wait from then on.
-    pub(super) fn new(
-        stdout: ChildStdout,
-        stderr: ChildStderr,
-        bell: Bell,
-    ) -> io::Result<Box<Self>> {
-        Ok(Box::new(Self {
-            stdout: pipe::set_nonblocking(stdout)?,
+    pub(super) fn new(stdout: Arc<ChildStdout>, stderr: ChildStderr, bell: Bell) -> Self {
+        Self {
+            stdout,
             stderr: Some(stderr),
             bell,
-            buffer: vec![0; READ_BUFFER],
             now: Instant::now(),
-        }))
-    }
-
-    /// Reads what is there of standard output; nothing where there is nothing.
-    fn read(&mut self) -> Option<usize> {
-        match self.stdout.read(&mut self.buffer) {
-            Ok(len @ 1..) => Some(len),
-            Err(error)
-                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
-            {
-                Some(0)
-            }
-            // An error of read(2) on a pipe is as final as its end.
-            Ok(0) | Err(_) => None,
         }
     }
 }
 
 impl Shared {
     /// What the reader's thread does.
-    pub(super) fn read(self: &Arc<Self>, pipes: Box<Pipes>) {
+    pub(super) fn run_reader(self: &Arc<Self>, pipes: Box<Pipes>) {
         let Pipes { stderr, bell, .. } = *self.read_to_end(pipes);
+        lock(&self.input).end();
         self.alarm.mute();
         if let Some(stderr) = stderr {
             self.start_stderr(stderr, bell.into());
@@ -95,7 +72,7 @@ impl Shared {
                 Step::Ended => return pipes,
                 Step::Stopped => {
                     // Whatever holds the pipe open, what the agent itself has said is there.
-                    self.read_rest(&mut pipes);
+                    self.catch_up();
                     pipes.stderr = None;
                     self.stderr_ended();
                     return pipes;
@@ -142,16 +119,25 @@ impl Shared {
         };
         if errors
             && let Some(stderr) = &mut pipes.stderr
-            && !self.read_stderr(stderr, &mut pipes.buffer[..STDERR_BUFFER])
+            && !self.read_stderr(stderr)
         {
             pipes.stderr = None;
         }
-        let read = if output { pipes.read() } else { Some(0) };
-        pipes.now = Instant::now();
-        match read {
-            None => Step::Ended,
-            Some(0) => Step::Went,
-            Some(len) => self.take(pipes, len),
+        if !output {
+            pipes.now = Instant::now();
+            return Step::Went;
+        }
+        match self.read(try_read) {
+            Ok(Taken::Some { settled, at, .. }) => {
+                pipes.now = at;
+                if settled { Step::Settled } else { Step::Went }
+            }
+            Err(error) if is_transient(&error) => {
+                pipes.now = Instant::now();
+                Step::Went
+            }
+            // An error of read(2) on a pipe is as final as its end.
+            Ok(Taken::Ended) | Err(_) => Step::Ended,
         }
     }
 
@@ -162,49 +148,10 @@ impl Shared {
         Some(reading)
     }
 
-    /// Reads what the agent has said before now, which is no part of what is asked of it next. The reader sees to
-    /// that itself, unless it rests.
-    pub(super) fn catch_up(self: &Arc<Self>) {
-        let Some(mut reading) = self.seat.take() else {
-            return;
-        };
-        let goes_on = reading.pipes().is_some_and(|pipes| self.read_rest(pipes));
-        drop(reading);
-        if !goes_on {
-            self.seat.rouse();
-        }
-    }
-
-    /// Reads what is there. False where it ended.
-    fn read_rest(self: &Arc<Self>, pipes: &mut Pipes) -> bool {
-        for _ in 0..MAX_READS {
-            match pipes.read() {
-                None => return false,
-                Some(0) => break,
-                Some(len) => {
-                    pipes.now = Instant::now();
-                    self.take(pipes, len);
-                }
-            }
-        }
-        true
-    }
-
-    /// Brings to the engine what was read.
-    fn take(self: &Arc<Self>, pipes: &Pipes, len: usize) -> Step {
-        let mut core = lock(&self.core);
-        core.connection
-            .handle_bytes(&pipes.buffer[..len], pipes.now);
-        if self.pump(core) {
-            Step::Settled
-        } else {
-            Step::Went
-        }
-    }
-
     /// Reads what is there of standard error. False at its end.
-    fn read_stderr(&self, stderr: &mut ChildStderr, buffer: &mut [u8]) -> bool {
-        match stderr.read(buffer) {
+    fn read_stderr(&self, stderr: &mut ChildStderr) -> bool {
+        let mut buffer = [0; STDERR_BUFFER];
+        match stderr.read(&mut buffer) {
             Ok(len @ 1..) => lock(&self.core).connection.handle_stderr(&buffer[..len]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => {
@@ -258,59 +205,5 @@ impl Shared {
         if unexpected {
             self.process.end_now();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::super::Lane;
-    use super::*;
-    use crate::connection::Settle;
-    use crate::driver::Link;
-    use crate::options::LoadOptions;
-    use crate::request::GenerateRequest;
-
-    /// Goes on after each answer once it may, with something late where it shall.
-    const LATE: &str = r#"
-text() { echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$1'"}}}}'; }
-read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
-read -r _; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
-id=3
-while read -r _; do
-  text ok; echo '{"jsonrpc":"2.0","id":'$id',"result":{"stopReason":"end_turn"}}'
-  until [ -e on ]; do sleep 0.01; done
-  if [ -e late ]; then text late; fi
-  rm -f on late; : > said; id=$((id+1))
-done"#;
-
-    #[test]
-    fn what_was_said_before_a_turn_is_no_part_of_it() {
-        let directory = tempfile::tempdir().unwrap();
-        let options = LoadOptions::new(["sh", "-c", LATE]).cwd(directory.path());
-        // A turn that waits for late text takes it.
-        let link = Link::<Shared>::start(options.settle(Settle::Never)).unwrap();
-        let lane = Lane::open(&link).unwrap();
-        let shared = link.shared();
-        let end = Instant::now() + Duration::from_secs(10);
-        let file = |name: &str| directory.path().join(name);
-        let mut met = 0;
-        while met < 5 {
-            let answer = lane.generate(&GenerateRequest::user("hi")).unwrap();
-            assert_eq!(answer.content, "ok");
-            // Nobody reads meanwhile, unless the reader does again.
-            let seat = shared.seat.take();
-            if seat.is_some() {
-                met += 1;
-                std::fs::write(file("late"), "").unwrap();
-            }
-            std::fs::write(file("on"), "").unwrap();
-            while std::fs::remove_file(file("said")).is_err() {
-                assert!(Instant::now() < end, "the agent is still silent");
-            }
-            drop(seat);
-        }
-        link.close().close();
     }
 }

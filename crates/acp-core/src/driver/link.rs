@@ -1,11 +1,14 @@
 //! The process that lanes find their way to, which may be a new one after a death.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Core, Delivered, Few, Wake};
+use super::input::MAX_READS;
+use super::{Core, Delivered, Few, Input, Taken, Wake, try_read};
 use crate::connection::{LaneId, Output, PermissionId, RequestKey, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
@@ -20,8 +23,14 @@ pub(crate) trait Driven: Sized {
     /// How callers of this driver are told that there is news.
     type Wake: Wake;
 
+    /// The end of a pipe that never waits.
+    type Output: AsFd;
+
     /// The engine, and who waits for what.
     fn core(&self) -> &Mutex<Core<Self::Wake>>;
+
+    /// The agent's standard output. It is locked before the engine is.
+    fn input(&self) -> &Mutex<Input<Self::Output>>;
 
     fn process(&self) -> &AgentProcess;
 
@@ -61,13 +70,53 @@ pub(crate) trait Driven: Sized {
     /// Ends a process whose place another takes.
     fn replace(self: &Arc<Self>);
 
-    /// Drains the engine, and says whether a turn has ended or a lane's fate is known. Every change to the engine
-    /// ends here.
+    /// Brings what is there of the agent's output to the engine.
+    #[expect(clippy::disallowed_methods, reason = "drivers read the clock")]
+    fn read(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Self::Output, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Taken> {
+        let mut input = lock(self.input());
+        let Input { pipe, buffer } = &mut *input;
+        let len = match pipe {
+            Some(pipe) => read(pipe, buffer)?,
+            None => 0,
+        };
+        if len == 0 {
+            return Ok(Taken::Ended);
+        }
+        let (full, at) = (len == buffer.len(), Instant::now());
+        let mut core = lock(self.core());
+        core.connection.handle_bytes(&buffer[..len], at);
+        let news = self.drain(core);
+        // Whoever is told may be the next one to read.
+        drop(input);
+        let settled = news.tell(&**self);
+        Ok(Taken::Some { full, settled, at })
+    }
+
+    /// Reads what the agent has said before now, so that it is no part of what it is asked for next.
+    fn catch_up(self: &Arc<Self>) {
+        for _ in 0..MAX_READS {
+            // Its end is seen by who waits for it.
+            if !matches!(self.read(try_read), Ok(Taken::Some { full: true, .. })) {
+                return;
+            }
+        }
+    }
+
+    /// Drains the engine, tells whom it concerns, and says whether a turn has ended or a lane's fate is known. Every
+    /// change to the engine ends here.
+    fn pump(self: &Arc<Self>, core: MutexGuard<'_, Core<Self::Wake>>) -> bool {
+        self.drain(core).tell(&**self)
+    }
+
+    /// Drains the engine.
     ///
     /// Neither the agent nor a caller is told before the lock is open: it would start at once, only to wait for
     /// the lock.
     #[expect(clippy::disallowed_methods, reason = "drivers read the clock")]
-    fn pump(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) -> bool {
+    fn drain(self: &Arc<Self>, mut core: MutexGuard<'_, Core<Self::Wake>>) -> News<Self::Wake> {
         let (mut lines, mut has_changed) = (Few::default(), false);
         let at = loop {
             let event = match core.connection.poll_output() {
@@ -95,18 +144,15 @@ pub(crate) trait Driven: Sized {
             core.alarm = Some(at);
             self.set_alarm(at);
         }
-        let woken = core.take_woken();
-        let settled = core.take_settled();
-        if lines.is_empty() {
-            drop(core);
-        } else {
+        let news = News {
+            woken: core.take_woken(),
+            has_changed,
+            settled: core.take_settled(),
+        };
+        if !lines.is_empty() {
             self.send(lines, core);
         }
-        woken.into_iter().for_each(Wake::wake);
-        if has_changed {
-            self.changed();
-        }
-        settled
+        news
     }
 
     /// Whether the process is worn out and nothing goes on in it. Nothing is begun in it then.
@@ -168,6 +214,25 @@ pub(crate) trait Driven: Sized {
     fn session(&self, lane: LaneId) -> SessionInfo {
         let core = lock(self.core());
         core.connection.session(lane).cloned().unwrap_or_default()
+    }
+}
+
+/// What is to be told once nothing is locked.
+#[must_use = "callers wait for it"]
+pub(crate) struct News<W> {
+    woken: Few<W>,
+    has_changed: bool,
+    settled: bool,
+}
+
+impl<W: Wake> News<W> {
+    /// Tells whom it concerns. True if a turn has ended or a lane's fate is known.
+    fn tell(self, driven: &impl Driven) -> bool {
+        self.woken.into_iter().for_each(Wake::wake);
+        if self.has_changed {
+            driven.changed();
+        }
+        self.settled
     }
 }
 
@@ -261,6 +326,7 @@ impl<D: Driven> Link<D> {
     reason = "the test needs threads of its own"
 )]
 mod tests {
+    use std::os::fd::OwnedFd;
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 
@@ -285,9 +351,14 @@ mod tests {
 
     impl Driven for Fake {
         type Wake = Nobody;
+        type Output = OwnedFd;
 
         fn core(&self) -> &Mutex<Core<Nobody>> {
             &self.0
+        }
+
+        fn input(&self) -> &Mutex<Input<OwnedFd>> {
+            unreachable!("it says nothing")
         }
 
         fn process(&self) -> &AgentProcess {

@@ -72,6 +72,7 @@ impl Lane {
         loop {
             let bound = self.bind().await;
             let (shared, lane) = bound.map_err(|error| error.into_turn(String::new()))?;
+            shared.catch_up();
             let mut core = lock(&shared.core);
             if core.retired && !self.link.is_closed() {
                 // Somebody else has found meanwhile that it is time for a new process.

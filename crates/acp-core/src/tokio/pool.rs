@@ -259,6 +259,7 @@ impl Inner {
                 held.release(Used::Unusable);
                 continue;
             };
+            shared.catch_up();
             let mut core = lock(&shared.core);
             let begun = core
                 .connection

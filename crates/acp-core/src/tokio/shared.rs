@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::tasks::Supervised;
 use crate::connection::{Connection, PermissionId, RequestKey};
-use crate::driver::{self, Driven, Few, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
+use crate::driver::{self, Driven, Few, Input, Outbox, Pushed, STDERR_WAIT, TryWrite, Wake};
 use crate::error::{ExitInfo, LoadError};
 use crate::hooks::Hooks;
 use crate::options::LoadOptions;
@@ -46,6 +46,7 @@ pub(super) struct Shared {
     pub(super) core: Mutex<Core>,
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     pub(super) changed: Notify,
+    pub(super) input: Mutex<Input<pipe::Receiver>>,
     pub(super) process: AgentProcess,
     pub(super) outbox: Mutex<Outbox<Pipe>>,
     /// The writer has something to do.
@@ -75,9 +76,14 @@ impl TryWrite for Pipe {
 
 impl Driven for Shared {
     type Wake = Option<Waker>;
+    type Output = pipe::Receiver;
 
     fn core(&self) -> &Mutex<Core> {
         &self.core
+    }
+
+    fn input(&self) -> &Mutex<Input<pipe::Receiver>> {
+        &self.input
     }
 
     fn process(&self) -> &AgentProcess {
@@ -172,9 +178,11 @@ impl Driven for Shared {
                 return Err(out_of(error));
             }
         };
+        let stdout = Arc::new(stdout);
         let shared = Arc::new(Self {
             started,
             core: Mutex::new(Core::new(Connection::new(connection, started))),
+            input: Mutex::new(Input::new(&stdout)),
             changed: Notify::new(),
             process,
             outbox: Mutex::new(Outbox::new(Pipe(Arc::new(stdin)))),
@@ -288,6 +296,7 @@ impl Shared {
     }
 
     fn end_tasks(&self) {
+        lock(&self.input).end();
         for task in lock(&self.tasks).drain(..) {
             task.abort();
         }
@@ -324,7 +333,7 @@ impl Shared {
         }
     }
 
-    fn start_tasks(self: &Arc<Self>, stdout: pipe::Receiver, stderr: pipe::Receiver) {
+    fn start_tasks(self: &Arc<Self>, stdout: Arc<pipe::Receiver>, stderr: pipe::Receiver) {
         let runtime = &self.runtime;
         let stdout = runtime.spawn(Arc::clone(self).read_loop(stdout));
         let stderr = runtime.spawn(Arc::clone(self).stderr_loop(stderr));

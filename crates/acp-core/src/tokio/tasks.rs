@@ -1,7 +1,6 @@
 //! What runs for each process: who reads, who writes what the pipe did not take, who keeps time, and who waits for
 //! the end.
 
-use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,24 +9,19 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use super::shared::Shared;
-use crate::driver::{Driven, EXIT_WAIT, Flushed, READ_BUFFER, STDERR_BUFFER, STDERR_WAIT};
+use crate::driver::{Driven, EXIT_WAIT, Flushed, STDERR_BUFFER, STDERR_WAIT, Taken, is_transient};
 use crate::process::AgentProcess;
 use crate::sync::lock;
 
 impl Shared {
-    pub(super) async fn read_loop(self: Arc<Self>, stdout: pipe::Receiver) {
-        let mut buffer = vec![0; READ_BUFFER];
+    pub(super) async fn read_loop(self: Arc<Self>, stdout: Arc<pipe::Receiver>) {
         // An error of read(2) on a pipe is as final as its end. Waiting for it to be readable, also where it
         // is, lets other tasks have their turn.
         while stdout.readable().await.is_ok() {
-            match stdout.try_read(&mut buffer) {
-                Ok(len @ 1..) => {
-                    let mut core = lock(&self.core);
-                    core.connection.handle_bytes(&buffer[..len], Instant::now());
-                    self.pump(core);
-                }
+            match self.read(pipe::Receiver::try_read) {
+                Ok(Taken::Some { .. }) => {}
                 Err(error) if is_transient(&error) => {}
-                Ok(0) | Err(_) => return,
+                Ok(Taken::Ended) | Err(_) => return,
             }
         }
     }
@@ -63,6 +57,7 @@ impl Shared {
                 }
             }
         }
+        lock(&self.input).end();
         lock(&self.core).stdout_ended = true;
         self.changed.notify_waiters();
         let exit = self.exit_within(EXIT_WAIT).await;
@@ -143,11 +138,4 @@ impl Drop for Supervised {
             self.0.end_calls();
         }
     }
-}
-
-fn is_transient(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-    )
 }

@@ -27,6 +27,32 @@ while read -r line; do
 done
 "#;
 
+/// Answers like [`ANSWER_ALL`]. After each answer it waits for the file `on`, says something late, and then makes the
+/// file `said`.
+pub const ANSWER_LATE: &str = r#"
+text() { echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$1'"}}}}'; }
+id=3
+while read -r _; do
+  text ok; echo '{"jsonrpc":"2.0","id":'$id',"result":{"stopReason":"end_turn"}}'
+  until [ -e on ]; do sleep 0.01; done
+  rm on; text late; : > said; id=$((id+1))
+done
+"#;
+
+/// Has [`ANSWER_LATE`] say something late, in its working directory, and returns when it has. No thread is given up
+/// meanwhile.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "another process is waited for, which gives no event"
+)]
+pub fn say_late(directory: &Path) {
+    std::fs::write(directory.join("on"), "").expect("the directory is ours");
+    let end = Instant::now() + Duration::from_secs(10);
+    while std::fs::remove_file(directory.join("said")).is_err() {
+        assert!(Instant::now() < end, "nothing late came");
+    }
+}
+
 /// Options for a script, with short waits at its end.
 pub fn script(parts: &[&str]) -> LoadOptions {
     LoadOptions::new(["sh", "-c", &parts.concat()])
