@@ -146,6 +146,8 @@ pub struct Connection {
     phase: Phase,
     agent: AgentInfo,
     decoder: LineDecoder,
+    /// While lines are read: lanes whose next turns begin behind them.
+    held_back: Option<Vec<LaneId>>,
     output: VecDeque<Output>,
     timers: Timers,
     /// The next request id, and the next number for a lane, a turn or a permission.
@@ -193,6 +195,7 @@ impl Connection {
     pub fn new(options: ConnectionOptions, now: Instant) -> Self {
         let mut connection = Self {
             decoder: LineDecoder::new(options.max_line_len),
+            held_back: None,
             phase: Phase::Initializing,
             agent: AgentInfo::default(),
             output: VecDeque::new(),
@@ -310,8 +313,13 @@ impl Connection {
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
         // Taken out for the borrow: lines lie in the decoder while the connection handles them.
         let mut decoder = std::mem::replace(&mut self.decoder, LineDecoder::new(0));
+        // What comes along with the end of a turn was said before the next one was asked for.
+        self.held_back = Some(Vec::new());
         decoder.feed(bytes, |line| self.handle_decoded(line, now));
         self.decoder = decoder;
+        for lane in self.held_back.take().into_iter().flatten() {
+            self.start_next(lane, now);
+        }
     }
 
     /// Takes one line from the agent's standard output, without its newline.

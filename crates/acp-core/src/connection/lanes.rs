@@ -435,6 +435,9 @@ impl Connection {
         if lane.running.is_some() || lane.queue.is_empty() {
             return;
         }
+        if let Some(held_back) = &mut self.held_back {
+            return held_back.push(id);
+        }
         if let Some(until) = lane.pause_until {
             if now < until {
                 return self.timers.set(Timer::Pause(id), until);
