@@ -34,6 +34,12 @@ pub(super) enum Step {
     Stopped,
 }
 
+impl Step {
+    fn went(settled: bool) -> Self {
+        if settled { Self::Settled } else { Self::Went }
+    }
+}
+
 impl Pipes {
     pub(super) fn new(stdout: Arc<ChildStdout>, stderr: ChildStderr, bell: Bell) -> Self {
         Self {
@@ -84,38 +90,30 @@ impl Shared {
     /// Waits until there is something to read or to do, and does it. `caller` is who reads, if it is not the thread.
     pub(super) fn step(self: &Arc<Self>, pipes: &mut Pipes, caller: Option<&Caller>) -> Step {
         let left = self.alarm.left(pipes.now);
-        let woken = if left.is_some_and(|left| left.is_zero()) {
-            None
+        let is_due = left.is_some_and(|left| left.is_zero());
+        let woken = if is_due {
+            Ok(Woken::Nothing)
         } else {
-            Some(pipe::wait_readable(
-                &pipes.stdout,
-                pipes.stderr.as_ref(),
-                &pipes.bell,
-                left,
-            ))
+            pipe::wait_readable(&pipes.stdout, pipes.stderr.as_ref(), &pipes.bell, left)
         };
         if let Some(caller) = caller {
             caller.has_read();
         }
+        if is_due {
+            let mut core = lock(&self.core);
+            core.handle_timeout(pipes.now);
+            return Step::went(self.pump(core));
+        }
         let (output, errors) = match woken {
-            None => {
-                let mut core = lock(&self.core);
-                core.handle_timeout(pipes.now);
-                return if self.pump(core) {
-                    Step::Settled
-                } else {
-                    Step::Went
-                };
-            }
-            Some(Ok(Woken::Readable { first, second })) => (first, second),
-            Some(Ok(Woken::Bell)) => {
+            Ok(Woken::Readable { first, second }) => (first, second),
+            Ok(Woken::Bell) => {
                 self.alarm.heard(&pipes.bell);
                 (false, false)
             }
-            Some(Ok(Woken::Nothing)) => (false, false),
-            Some(Ok(Woken::Stopped)) => return Step::Stopped,
-            // An error of poll(2) on a pipe is as final as its end.
-            Some(Err(_)) => return Step::Ended,
+            Ok(Woken::Nothing) => (false, false),
+            Ok(Woken::Stopped) => return Step::Stopped,
+            // An error of poll(2) or read(2) on a pipe is as final as its end.
+            Err(_) => return Step::Ended,
         };
         if errors
             && let Some(stderr) = &mut pipes.stderr
@@ -130,13 +128,12 @@ impl Shared {
         match self.read(try_read) {
             Ok(Taken::Some { settled, at, .. }) => {
                 pipes.now = at;
-                if settled { Step::Settled } else { Step::Went }
+                Step::went(settled)
             }
             Err(error) if is_transient(&error) => {
                 pipes.now = Instant::now();
                 Step::Went
             }
-            // An error of read(2) on a pipe is as final as its end.
             Ok(Taken::Ended) | Err(_) => Step::Ended,
         }
     }
