@@ -1,6 +1,7 @@
 //! What the drivers share: the engine behind a lock, who waits for what, and the lines to the agent.
 
 mod canceller;
+mod driven;
 mod few;
 mod input;
 mod link;
@@ -21,9 +22,10 @@ use crate::permission::{PermissionPolicy, PermissionRequest};
 use crate::request::GenerateResponse;
 use crate::turn::TurnEvent;
 pub use canceller::Canceller;
+pub(crate) use driven::Driven;
 pub(crate) use few::Few;
 pub(crate) use input::{Input, Taken, is_transient, try_read};
-pub(crate) use link::{Driven, Link};
+pub(crate) use link::Link;
 pub(crate) use outbox::{Flushed, Outbox, Pushed, TryWrite};
 
 /// How long the exit status may come after the end of output, and the end of output after the exit.
