@@ -67,6 +67,40 @@ fn a_caller_that_reads_keeps_its_limits() {
     model.agent().kill();
 }
 
+/// Output that never pauses holds no limit up, however busy it keeps who reads it.
+#[test]
+fn limits_hold_while_output_floods() {
+    let flood = r#"read -r _; exec yes '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"x"}}}}'"#;
+    let options = script(&[HANDSHAKE, flood]).cancel_grace(SHORT);
+    let model = load_acp(options).unwrap();
+    let limit = TurnOptions::default().deadline(SHORT);
+    let error = model.start(&hi(), limit).unwrap().wait().unwrap_err();
+    assert_eq!(error.kind(), "deadline_exceeded");
+}
+
+#[test]
+fn streams_are_complete_and_in_order_for_a_slow_reader() {
+    let count = r#"
+read -r _; i=0
+while [ $i -lt 500 ]; do
+  echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"'$i' "}}}}'
+  i=$((i+1))
+done
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; cat > /dev/null"#;
+    let model = load_acp(script(&[HANDSHAKE, count])).unwrap();
+    let mut streamed = String::new();
+    let turn = model.start(&hi(), TurnOptions::default()).unwrap();
+    let answer = turn
+        .wait_with(|text| {
+            streamed.push_str(text);
+            thread::sleep(Duration::from_millis(1));
+        })
+        .unwrap();
+    let expected: String = (0..500).map(|i| format!("{i} ")).collect();
+    assert_eq!(streamed, expected);
+    assert_eq!(answer.content, expected);
+}
+
 /// One caller reads, another waits, a third hands out text, and each gets what is its own.
 #[test]
 fn whoever_reads_reads_for_all() {
