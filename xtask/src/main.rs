@@ -210,9 +210,9 @@ impl Workspace {
         if release {
             command.arg("--release");
         }
-        match self.status(command)? {
-            true => Ok(()),
-            false => Err("the build failed".into()),
+        match self.status(command) {
+            Ok(true) => Ok(()),
+            _ => Err("the build failed".into()),
         }
     }
 
@@ -239,11 +239,15 @@ impl Workspace {
         self.status(command)
     }
 
+    /// Whether a program has found everything well. One that could do nothing has said why.
     fn status(&self, mut command: Command) -> Result<bool, String> {
-        let status = command
-            .current_dir(&self.root)
-            .status()
-            .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
-        Ok(status.success())
+        let status = command.current_dir(&self.root).status();
+        let program = command.get_program().display();
+        let status = status.map_err(|error| format!("{program}: {error}"))?;
+        match status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(format!("{program}: {status}")),
+        }
     }
 }

@@ -258,7 +258,7 @@ impl<'a> Play<'a> {
     fn handle(&mut self, event: Event) -> Result<(), Verdict> {
         match event {
             Event::Driver(DriverEvent::Line(line)) => {
-                let answer = self.driver.settle(&line).map_err(Verdict::Broken)?;
+                let answer = self.driver.settle(&line)?;
                 self.returned(answer)
             }
             Event::Driver(DriverEvent::TooLong) => Err(Verdict::Broken(format!(
@@ -455,7 +455,7 @@ impl<'a> Play<'a> {
                 self.advance()?;
                 continue;
             };
-            let answer = self.driver.settle(&line).map_err(Verdict::Broken)?;
+            let answer = self.driver.settle(&line)?;
             if answer.seq != seq {
                 self.returned(answer)?;
                 self.advance()?;

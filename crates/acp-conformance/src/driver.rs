@@ -17,6 +17,7 @@ use crate::{
     protocol::{self, Answer, AnswerError},
     started::Group,
     tail::Tail,
+    verdict::Verdict,
 };
 
 /// The longest line a driver may write. Answers hold text that transcripts send, which is at most a
@@ -118,28 +119,32 @@ impl Driver {
         self.last_seq
     }
 
-    /// Reads an answer, which must be the first to a request that was sent.
-    pub fn settle(&mut self, line: &[u8]) -> Result<Answer, String> {
+    /// Reads an answer, which must be the first to a request that was sent. Otherwise the driver is at fault, or the
+    /// port that it drives.
+    pub fn settle(&mut self, line: &[u8]) -> Result<Answer, Verdict> {
         self.lines += 1;
         let shown = || excerpt(line, 0);
         let answer = Answer::parse(line).map_err(|error| match error {
-            AnswerError::NotUtf8(at) => format!(
+            AnswerError::NotUtf8(at) => Verdict::Broken(format!(
                 "the driver wrote {error}, line {} of its output: {}",
                 self.lines,
                 excerpt(line, at)
-            ),
-            _ => format!("the driver wrote {error}: {}", shown()),
+            )),
+            AnswerError::HalfCharacter => {
+                Verdict::Fail(format!("the client returned {error}: {}", shown()))
+            }
+            _ => Verdict::Broken(format!("the driver wrote {error}: {}", shown())),
         })?;
         if self.unanswered.remove(&answer.seq) {
-            Ok(answer)
-        } else if answer.seq <= self.last_seq && answer.seq > 0 {
-            Err(format!("the driver answered twice: {}", shown()))
-        } else {
-            Err(format!(
-                "the driver answered what was not asked: {}",
-                shown()
-            ))
+            return Ok(answer);
         }
+        let what = if answer.seq <= self.last_seq && answer.seq > 0 {
+            "twice"
+        } else {
+            "what was not asked"
+        };
+        let why = format!("the driver answered {what}: {}", shown());
+        Err(Verdict::Broken(why))
     }
 
     /// The requests that have no answer yet.

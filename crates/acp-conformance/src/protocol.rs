@@ -71,6 +71,7 @@ impl Answer {
     pub fn parse(line: &[u8]) -> Result<Answer, AnswerError> {
         let value: Value =
             serde_json::from_slice(line).map_err(|_| match str::from_utf8(line) {
+                Ok(line) if holds_half_character(line) => AnswerError::HalfCharacter,
                 Ok(_) => AnswerError::NotJson,
                 Err(error) => AnswerError::NotUtf8(error.valid_up_to()),
             })?;
@@ -154,6 +155,9 @@ pub enum AnswerError {
     /// The line is not JSON.
     #[error("a line that is not JSON")]
     NotJson,
+    /// A string holds half of a character, which is the port's fault: an agent's halves become U+FFFD.
+    #[error("half a character (`\\ud800` to `\\udfff`, alone) where U+FFFD is due")]
+    HalfCharacter,
     /// The line is not UTF-8, from this byte on.
     #[error("a line that is not valid UTF-8 at its byte {}", .0 + 1)]
     NotUtf8(usize),
@@ -184,6 +188,30 @@ pub enum AnswerError {
     /// `hello` declares a capability that there is not.
     #[error("a `hello` answer with the unknown capability {0}")]
     Capability(String),
+}
+
+/// Whether the line would be read if each half of a character, alone or not, were a whole one.
+fn holds_half_character(line: &str) -> bool {
+    let mut rest = line;
+    let mut whole = String::with_capacity(line.len());
+    while let Some(at) = rest.find("\\u") {
+        let (before, escape) = rest.split_at(at);
+        whole.push_str(before);
+        let is_half = escape.get(2..4).is_some_and(|digits| {
+            matches!(
+                digits.as_bytes(),
+                [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']
+            )
+        });
+        whole.push_str("\\u");
+        rest = &escape[2..];
+        if is_half && rest.len() >= 4 && rest.is_char_boundary(4) {
+            whole.push_str("fffd");
+            rest = &rest[4..];
+        }
+    }
+    whole.push_str(rest);
+    whole != line && serde_json::from_str::<serde::de::IgnoredAny>(&whole).is_ok()
 }
 
 fn check_error(error: &Map<String, Value>) -> Result<(), AnswerError> {
@@ -250,6 +278,12 @@ mod tests {
     fn a_broken_answer_says_how() {
         let cases = [
             ("hello", "not JSON"),
+            (
+                r#"{"seq":1,"ok":{"content":"a\ud83d\ude00\ud83d"}}"#,
+                "half a character",
+            ),
+            (r#"{"seq":1,"ok":{"content":"\uDE00"}}"#, "half a character"),
+            (r#"{"seq":1,"ok":{"content":"\ud83d"}"#, "not JSON"),
             ("[]", "not an object"),
             (r#"{"ok":{}}"#, "without the `seq`"),
             (r#"{"seq":"1","ok":{}}"#, "without the `seq`"),

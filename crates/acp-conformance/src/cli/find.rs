@@ -74,7 +74,8 @@ pub fn named(wanted: &[String], root: &Path) -> Result<Vec<Port>, Fault> {
             ports.push(Port::load(dir)?);
             continue;
         }
-        let port = all()?.into_iter().find(|port| port.name == *want);
+        let known = if root.is_dir() { all()? } else { Vec::new() };
+        let port = known.into_iter().find(|port| port.name == *want);
         ports.push(port.ok_or_else(|| {
             format!(
                 "{want} is neither a directory with a port.toml nor a port in {}",
