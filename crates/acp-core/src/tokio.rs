@@ -26,6 +26,9 @@
 //! # }
 //! ```
 //!
+//! The runtime needs IO and time, as `enable_all` and `#[tokio::main]` give it; in one that lacks them nothing is
+//! started, and tokio prints why.
+//!
 //! One thread for each process waits for its exit; all else are tasks of the runtime in which the agent was
 //! started. No task waits for a consumer: text waits in the turn, and other events up to a bound.
 

@@ -229,6 +229,24 @@ fn outside_of_a_runtime_nothing_is_started() {
     assert!(error.to_string().contains("runtime"), "{error}");
 }
 
+#[test]
+fn in_a_runtime_without_io_or_time_nothing_is_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let starts = r#": > "$STARTED""#;
+    type Builder = tokio::runtime::Builder;
+    let enable: [fn(&mut Builder) -> &mut Builder; 3] =
+        [|builder| builder, Builder::enable_io, Builder::enable_time];
+    for enable in enable {
+        let runtime = enable(&mut Builder::new_current_thread()).build().unwrap();
+        let started = directory.path().join("started");
+        let options = script(&[starts]).env("STARTED", &started);
+        let error = runtime.block_on(async { AcpAgent::spawn(options).unwrap_err() });
+        assert_eq!(error.kind(), "spawn_failed");
+        assert!(error.to_string().contains("enable_all"), "{error}");
+        assert!(!started.exists());
+    }
+}
+
 /// One task that talks without end does not keep others from their turn, on one thread.
 #[tokio::test]
 async fn a_flood_leaves_others_their_turn() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::panic::catch_unwind;
 use std::process::Child;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
@@ -158,6 +159,7 @@ impl Driven for Shared {
             source: Arc::new(error),
         };
         let runtime = Handle::try_current().map_err(|error| out_of(io::Error::other(error)))?;
+        try_runtime().map_err(out_of)?;
         let started = Instant::now();
         let Spawned {
             process,
@@ -385,6 +387,19 @@ impl Shared {
             self.process.kill();
         }
     }
+}
+
+/// Whether the runtime has what the tasks need, which can only be tried: tokio panics where it has not.
+fn try_runtime() -> io::Result<()> {
+    let (reader, _writer) = io::pipe()?;
+    catch_unwind(|| {
+        drop(tokio::time::sleep(Duration::ZERO));
+        pipe::Receiver::from_owned_fd(OwnedFd::from(reader)).map(drop)
+    })
+    .unwrap_or_else(|_| {
+        let lacks = "the tokio runtime has no IO or no time, which `enable_all` gives it";
+        Err(io::Error::other(lacks))
+    })
 }
 
 /// A close that has begun. It is finished without its caller if that does not wait for the end.
