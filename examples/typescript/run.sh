@@ -3,5 +3,6 @@
 set -eu
 cd "$(dirname "$0")"
 cargo build --quiet --package acp-fake-server
+export ACP_FAKE_SERVER="${ACP_FAKE_SERVER:-${CARGO_TARGET_DIR:-$(cd ../.. && pwd)/target}/debug/acp-fake-server}"
 npm ci --no-audit --no-fund --ignore-scripts --silent
 exec npm test --silent

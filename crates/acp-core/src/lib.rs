@@ -15,8 +15,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What a warm session saves is the agent's own start-up, once per turn. It makes neither the agent nor
-//! the protocol faster.
+//! What a warm session saves is the agent's own start-up, which every turn would pay for. It makes neither the
+//! agent nor the protocol faster.
 //!
 //! # Recipes
 //!
