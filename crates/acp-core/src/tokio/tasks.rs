@@ -132,6 +132,7 @@ pub(super) struct Supervised(pub(super) Arc<Shared>);
 
 impl Drop for Supervised {
     fn drop(&mut self) {
+        lock(&self.0.input).end();
         let is_open = lock(&self.0.core).connection.is_open();
         if is_open {
             self.0.process.kill();
