@@ -77,12 +77,24 @@ pub(super) fn measure(
     let interrupts = Interrupts::watch().map_err(Failure::signals)?;
     let command = AgentCommand::find(&args.start)?;
     spinner.message(format!("starting {}", command.name));
+    measure_agent(measured, args, states, spinner, &command, &interrupts)
+        .map_err(|failure| command.explain(failure))
+}
+
+fn measure_agent(
+    measured: &mut Measured,
+    args: &Bench,
+    states: &[State],
+    spinner: &Spinner,
+    command: &AgentCommand,
+    interrupts: &Interrupts,
+) -> Result<(), Failure> {
     let options = command.options(&args.start, Some(&args.turn));
-    let mut agent = Measurement::start(options, states, &interrupts)?;
+    let mut agent = Measurement::start(options, states, interrupts)?;
     measured.agent.implementation = agent.implementation();
     // What is asked of the agent's turns, such as a mode, the demo agent does not know.
     let options = AgentCommand::demo()?.options(&args.start, None);
-    let mut demo = Measurement::start(options, states, &interrupts)?;
+    let mut demo = Measurement::start(options, states, interrupts)?;
     measured.demo.implementation = demo.implementation();
 
     for size in sizes(args) {

@@ -204,14 +204,16 @@ fn name_before_program() {
 }
 
 fn what_to_do() {
-    let told = |agent: &str| {
-        let args = ["ask", "--agent", agent, "hi"];
-        run(acp(&args).env("PATH", "/no/such/place"))
+    let run_without = |args: &[&str]| {
+        run(acp(args).env("PATH", "/no/such/place"))
             .expect(3, "")
             .stderr
             .clone()
     };
-    assert!(told("gemini").contains("To install gemini: npm install -g @google/gemini-cli"));
+    let told = |agent: &str| run_without(&["ask", "--agent", agent, "hi"]);
+    let install = "To install gemini: npm install -g @google/gemini-cli";
+    assert!(told("gemini").contains(install));
+    assert!(run_without(&["bench", "--agent", "gemini"]).contains(install));
     assert!(told("gemni").contains("no agent of the name `gemni` either; `acp agents` lists them"));
     for other in ["gemini --acp", "/no/such/gemini"] {
         let told = told(other);
