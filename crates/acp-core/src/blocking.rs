@@ -65,7 +65,7 @@ struct Shared {
     /// When the process was started.
     started: Instant,
     core: Mutex<Core>,
-    input: Mutex<Input<ChildStdout>>,
+    input: Input<ChildStdout>,
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     changed: Condvar,
     writer: Writer,
@@ -129,7 +129,7 @@ impl Shared {
         let shared = Arc::new(Self {
             started,
             core: Mutex::new(Core::new(Connection::new(connection_options, started))),
-            input: Mutex::new(Input::new(&stdout)),
+            input: Input::new(&stdout),
             changed: Condvar::new(),
             writer,
             alarm: Arc::new(alarm),
@@ -266,7 +266,7 @@ impl Driven for Shared {
         &self.core
     }
 
-    fn input(&self) -> &Mutex<Input<ChildStdout>> {
+    fn input(&self) -> &Input<ChildStdout> {
         &self.input
     }
 

@@ -239,8 +239,10 @@ impl<W: Wake> Core<W> {
         self.retired
     }
 
-    /// Whether a host that wants a new process after a failure should start one now.
-    pub(crate) fn is_lost(&self) -> bool {
-        !self.connection.is_open() || self.connection.is_stuck()
+    /// Whether a host that wants a new process after a failure should start one now, by whether the process goes on.
+    /// Those who wait for one that does not are told how it ended before it is replaced.
+    pub(crate) fn is_lost(&self, goes_on: bool) -> bool {
+        let has_ended = !goes_on && !self.is_awaited();
+        has_ended || !self.connection.is_open() || self.connection.is_stuck()
     }
 }

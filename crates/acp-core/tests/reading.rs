@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use acp_core::{AcpAgent, AcpModel, GenerateRequest, Settle, TurnOptions, load_acp};
-use scripts::{ANSWER_LATE, HANDSHAKE, say_late, script};
+use scripts::{ANSWER_ALL, ANSWER_LATE, HANDSHAKE, say_late, script};
 
 /// Longer than anything takes here.
 const LONG: Duration = Duration::from_secs(10);
@@ -161,4 +161,18 @@ echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; exit 4"#;
     assert_eq!(model.generate(&hi()).unwrap().content, "bye");
     assert_eq!(model.generate(&hi()).unwrap_err().kind(), "agent_exited");
     assert!(!model.agent().is_alive());
+}
+
+#[test]
+fn a_process_that_died_between_turns_is_replaced_before_the_next() {
+    let options = script(&[HANDSHAKE, ANSWER_ALL]).restart(true);
+    let model = load_acp(options).unwrap();
+    for _ in 0..20 {
+        assert_eq!(model.generate(&hi()).unwrap().content, "ok");
+        model.agent().kill();
+        // Without a sleep: the next turn is to begin before the reader has looked.
+        while model.agent().is_alive() {
+            thread::yield_now();
+        }
+    }
 }

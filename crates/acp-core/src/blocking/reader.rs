@@ -55,7 +55,7 @@ impl Shared {
     /// What the reader's thread does.
     pub(super) fn run_reader(self: &Arc<Self>, pipes: Box<Pipes>) {
         let Pipes { stderr, bell, .. } = *self.read_to_end(pipes);
-        lock(&self.input).end();
+        self.input.end();
         self.alarm.mute();
         if let Some(stderr) = stderr {
             self.start_stderr(stderr, bell.into());
@@ -100,6 +100,7 @@ impl Shared {
             caller.has_read();
         }
         if is_due {
+            self.catch_up();
             let mut core = lock(&self.core);
             core.handle_timeout(pipes.now);
             return Step::went(self.pump(core));
@@ -202,5 +203,63 @@ impl Shared {
         if unexpected {
             self.process.end_now();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::super::Lane;
+    use super::*;
+    use crate::driver::Link;
+    use crate::options::LoadOptions;
+    use crate::request::GenerateRequest;
+    use crate::turn::TurnOptions;
+
+    /// Answers a prompt, and says that it has.
+    const ANSWER: &str = r#"
+read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
+read -r _; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+read -r _
+echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"ok"}}}}'
+echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'
+: > said; cat > /dev/null"#;
+
+    #[test]
+    fn an_answer_that_is_there_is_no_turn_that_took_too_long() {
+        while !answers_in_time_while_nobody_reads() {}
+    }
+
+    /// False if the thread has not rested, so that nothing was seen.
+    fn answers_in_time_while_nobody_reads() -> bool {
+        let directory = tempfile::tempdir().unwrap();
+        let options = LoadOptions::new(["sh", "-c", ANSWER]).cwd(directory.path());
+        let link = Link::<Shared>::start(options).unwrap();
+        let lane = Lane::open(&link).unwrap();
+        let shared = link.shared();
+        let opened = Instant::now();
+        let seat = loop {
+            match shared.seat.take() {
+                Some(seat) => break seat,
+                None if opened.elapsed() > Duration::from_millis(50) => {
+                    link.close().close();
+                    return false;
+                }
+                None => thread::yield_now(),
+            }
+        };
+        let limit = Duration::from_millis(20);
+        let began = Instant::now();
+        let options = TurnOptions::default().deadline(limit);
+        let turn = lane.start(&GenerateRequest::user("hi"), options).unwrap();
+        while !directory.path().join("said").exists() || began.elapsed() <= limit {
+            thread::yield_now();
+        }
+        drop(seat);
+        assert_eq!(turn.wait().unwrap().content, "ok");
+        link.close().close();
+        true
     }
 }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::input::MAX_READS;
-use super::{Core, Delivered, Few, Input, Taken, Wake, try_read};
-use crate::connection::{LaneId, Output, PermissionId, RequestKey, TurnId};
+use super::input::{MAX_READS, Output};
+use super::{Core, Delivered, Few, Input, Taken, Wake, is_transient, try_read};
+use crate::connection::{self, LaneId, PermissionId, RequestKey, TurnId};
 use crate::error::LoadError;
 use crate::options::LoadOptions;
 use crate::permission::PermissionRequest;
@@ -29,7 +29,7 @@ pub(crate) trait Driven: Sized {
     fn core(&self) -> &Mutex<Core<Self::Wake>>;
 
     /// The agent's standard output. It is locked before the engine is.
-    fn input(&self) -> &Mutex<Input<Self::Output>>;
+    fn input(&self) -> &Input<Self::Output>;
 
     fn process(&self) -> &AgentProcess;
 
@@ -75,8 +75,8 @@ pub(crate) trait Driven: Sized {
         self: &Arc<Self>,
         read: impl FnOnce(&Self::Output, &mut [u8]) -> io::Result<usize>,
     ) -> io::Result<Taken> {
-        let mut input = lock(self.input());
-        let Input { pipe, buffer } = &mut *input;
+        let mut output = self.input().lock();
+        let Output { pipe, buffer } = &mut *output;
         let len = match pipe {
             Some(pipe) => read(pipe, buffer)?,
             None => 0,
@@ -89,19 +89,23 @@ pub(crate) trait Driven: Sized {
         core.connection.handle_bytes(&buffer[..len], at);
         let news = self.drain(core);
         // Whoever is told may be the next one to read.
-        drop(input);
+        drop(output);
         let settled = news.tell(&**self);
         Ok(Taken::Some { full, settled, at })
     }
 
-    /// Reads what the agent has said before now, so that it is no part of what it is asked for next.
-    fn catch_up(self: &Arc<Self>) {
+    /// Reads what the agent has said before now, so that it is no part of what it is asked for next, and no limit
+    /// that is over ends a turn that was answered. False if it has said all; whoever reads will see to that.
+    fn catch_up(self: &Arc<Self>) -> bool {
         for _ in 0..MAX_READS {
-            // Its end is seen by who waits for it.
-            if !matches!(self.read(try_read), Ok(Taken::Some { full: true, .. })) {
-                return;
+            match self.read(try_read) {
+                Ok(Taken::Some { full: true, .. }) => {}
+                Ok(Taken::Some { .. }) => break,
+                Ok(Taken::Ended) => return false,
+                Err(error) => return is_transient(&error),
             }
         }
+        true
     }
 
     /// Drains the engine, tells whom it concerns, and says whether a turn has ended or a lane's fate is known. Every
@@ -119,12 +123,12 @@ pub(crate) trait Driven: Sized {
         let (mut lines, mut has_changed) = (Few::default(), false);
         let at = loop {
             let event = match core.connection.poll_output() {
-                Output::Send(line) => {
+                connection::Output::Send(line) => {
                     lines.push(line);
                     continue;
                 }
-                Output::Event(event) => event,
-                Output::Wait(at) => break at,
+                connection::Output::Event(event) => event,
+                connection::Output::Wait(at) => break at,
             };
             match core.deliver(event, Instant::now) {
                 Delivered::Done => {}
@@ -159,9 +163,11 @@ pub(crate) trait Driven: Sized {
         lock(self.core()).retire()
     }
 
-    /// Whether a host that wants a new process after a failure should start one now.
-    fn is_lost(&self) -> bool {
-        lock(self.core()).is_lost()
+    /// Whether a host that wants a new process after a failure should start one now. Nobody may have seen an end yet
+    /// that nobody waited for.
+    fn is_lost(self: &Arc<Self>) -> bool {
+        let goes_on = self.catch_up() && self.process().exit().is_none();
+        lock(self.core()).is_lost(goes_on)
     }
 
     /// Whether the process runs and the connection has not ended.

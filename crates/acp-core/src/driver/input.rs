@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::READ_BUFFER;
+use crate::sync::lock;
 
 /// Reads in a row that empty the largest pipe that the system gives (1 MiB).
 pub(super) const MAX_READS: usize = 16;
@@ -14,6 +15,13 @@ pub(super) const MAX_READS: usize = 16;
 /// reads keeps the order.
 #[derive(Debug)]
 pub(crate) struct Input<P> {
+    /// Held while one waits for the rest, so that whoever reads without end cannot take it again before.
+    next: Mutex<()>,
+    output: Mutex<Output<P>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Output<P> {
     /// Until its end.
     pub(super) pipe: Option<Arc<P>>,
     pub(super) buffer: Vec<u8>,
@@ -34,16 +42,27 @@ pub(crate) enum Taken {
 
 impl<P> Input<P> {
     pub(crate) fn new(pipe: &Arc<P>) -> Self {
-        Self {
+        let output = Output {
             pipe: Some(Arc::clone(pipe)),
             buffer: vec![0; READ_BUFFER],
+        };
+        Self {
+            next: Mutex::new(()),
+            output: Mutex::new(output),
         }
     }
 
+    /// Locks, for one who has waited before one who comes again.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Output<P>> {
+        let _next = lock(&self.next);
+        lock(&self.output)
+    }
+
     /// Nothing is read any more.
-    pub(crate) fn end(&mut self) {
-        self.pipe = None;
-        self.buffer = Vec::new();
+    pub(crate) fn end(&self) {
+        let mut output = self.lock();
+        output.pipe = None;
+        output.buffer = Vec::new();
     }
 }
 
@@ -58,4 +77,35 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test needs a thread of its own"
+)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_is_next() {
+        let input = Input::new(&Arc::new(()));
+        let order = Mutex::new(Vec::new());
+        let reads = input.lock();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _reads = input.lock();
+                lock(&order).push("who waits");
+            });
+            while input.next.try_lock().is_ok() {
+                thread::yield_now();
+            }
+            drop(reads);
+            let _reads = input.lock();
+            lock(&order).push("who comes again");
+        });
+        assert_eq!(*lock(&order), ["who waits", "who comes again"]);
+    }
 }

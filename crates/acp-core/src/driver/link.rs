@@ -136,7 +136,7 @@ mod tests {
             &self.0
         }
 
-        fn input(&self) -> &Mutex<Input<OwnedFd>> {
+        fn input(&self) -> &Input<OwnedFd> {
             unreachable!("it says nothing")
         }
 

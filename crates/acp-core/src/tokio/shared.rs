@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub(super) core: Mutex<Core>,
     /// The handshake is over, a lane has opened or failed, or a stream has ended.
     pub(super) changed: Notify,
-    pub(super) input: Mutex<Input<pipe::Receiver>>,
+    pub(super) input: Input<pipe::Receiver>,
     pub(super) process: AgentProcess,
     pub(super) outbox: Mutex<Outbox<Pipe>>,
     /// The writer has something to do.
@@ -83,7 +83,7 @@ impl Driven for Shared {
         &self.core
     }
 
-    fn input(&self) -> &Mutex<Input<pipe::Receiver>> {
+    fn input(&self) -> &Input<pipe::Receiver> {
         &self.input
     }
 
@@ -184,7 +184,7 @@ impl Driven for Shared {
         let shared = Arc::new(Self {
             started,
             core: Mutex::new(Core::new(Connection::new(connection, started))),
-            input: Mutex::new(Input::new(&stdout)),
+            input: Input::new(&stdout),
             changed: Notify::new(),
             process,
             outbox: Mutex::new(Outbox::new(Pipe(Arc::new(stdin)))),
@@ -298,7 +298,7 @@ impl Shared {
     }
 
     fn end_tasks(&self) {
-        lock(&self.input).end();
+        self.input.end();
         for task in lock(&self.tasks).drain(..) {
             task.abort();
         }

@@ -57,7 +57,7 @@ impl Shared {
                 }
             }
         }
-        lock(&self.input).end();
+        self.input.end();
         lock(&self.core).stdout_ended = true;
         self.changed.notify_waiters();
         let exit = self.exit_within(EXIT_WAIT).await;
@@ -117,6 +117,7 @@ impl Shared {
                 }
                 Some(_) => {
                     *lock(&self.alarm) = None;
+                    self.catch_up();
                     let mut core = lock(&self.core);
                     core.handle_timeout(Instant::now());
                     self.pump(core);
@@ -132,7 +133,7 @@ pub(super) struct Supervised(pub(super) Arc<Shared>);
 
 impl Drop for Supervised {
     fn drop(&mut self) {
-        lock(&self.0.input).end();
+        self.0.input.end();
         let is_open = lock(&self.0.core).connection.is_open();
         if is_open {
             self.0.process.kill();
