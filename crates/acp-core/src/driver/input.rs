@@ -80,10 +80,6 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the test needs a thread of its own"
-)]
 mod tests {
     use std::thread;
 
