@@ -213,7 +213,7 @@ pub static WORKS: &[Work] = &[
         kind: Kind::Processes {
             placement: Split,
             clients: Clients::All,
-            rounds: 7,
+            rounds: 15,
             order: |smoke| {
                 turns(
                     &format!("chunks {} {CHUNK}", chunks(smoke, 100_000)),
@@ -237,7 +237,7 @@ pub static WORKS: &[Work] = &[
         kind: Kind::Processes {
             placement: Split,
             clients: Clients::All,
-            rounds: 7,
+            rounds: 15,
             order: |smoke| {
                 turns(
                     &format!("noisy {}", chunks(smoke, 100_000)),
